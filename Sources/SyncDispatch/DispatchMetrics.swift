@@ -17,9 +17,9 @@ package struct DispatchMetrics: Sendable {
 
     /// Steps of lanes that waited because of an upstream's `requests_per_second`.
     package static let throttled = "sluice_upstream_throttled_total"
-    /// Mutations in batches to upstreams.
+    /// Mutations that were sent to upstreams in batches.
     package static let batchParts = "sluice_upstream_batch_parts_total"
-    /// Mutations in batches whose outcome is not a success.
+    /// Mutations that were sent in batches and did not succeed.
     package static let failedBatchParts = "sluice_upstream_batch_parts_failed_total"
     /// The number of mutations in a batch.
     package static let batchSize = "sluice_upstream_batch_size"
@@ -62,7 +62,7 @@ package struct DispatchMetrics: Sendable {
         batchCounters[result]?.increment()
     }
 
-    /// Records a batch with a response for some of its parts.
+    /// Records a batch whose mutations have separate outcomes.
     func batch(of count: Int, _ result: BatchResult, successes: Int) {
         batch(of: count, result)
         failedParts.increment(by: count - successes)
@@ -87,7 +87,7 @@ package enum BatchResult: String, Sendable, CaseIterable {
     /// The upstream accepts no batches.
     case refused
 
-    /// The result of a batch with a response for some of its parts.
+    /// Creates the result of a batch from the number of its mutations and the number of successes.
     init(of count: Int, successes: Int) {
         self = successes == count ? .succeeded : successes == 0 ? .failed : .partial
     }
@@ -96,15 +96,15 @@ package enum BatchResult: String, Sendable, CaseIterable {
 package struct DispatchConfiguration: Sendable {
     /// The schedule of retries.
     package var policy = RetryPolicy()
-    /// The number of lanes that work concurrently on this replica, over all organizations, at least 1.
+    /// The maximum number of lanes that work concurrently on this replica, over all organizations, at least 1.
     package var maximumLanes = 1_024
-    /// The number of lanes that run concurrently, including lanes that await a response; nil for the default.
+    /// The maximum number of lanes that run concurrently, including lanes that await a response; nil for the default.
     package var maximumRequests: Int?
     /// The interval at which the database is searched for due lanes, in seconds, before jitter.
     package var pollInterval: Double = 1
     /// The number of mutations after which a lane releases its place to waiting lanes of its organization.
     package var burst = 64
-    /// The time after which a running lane releases its place to waiting lanes, once its current mutation is done.
+    /// The time after which a running lane completes its current mutation and releases its place to waiting lanes.
     package var turn: Duration = .seconds(5)
     /// The time limit for requests in progress once the gateway shuts down, in seconds.
     package var grace: Double = 7
@@ -125,10 +125,10 @@ package final class LaneStatsCollector: Service {
     package struct Findings: Sendable {
         /// The counts of lanes; nil before the first count.
         package var lanes: LaneStore.Stats?
-        /// The oldest waiting mutation of each organization, for the configured number of organizations, the oldest
+        /// The oldest waiting mutations of the configured number of organizations, one for each organization, oldest
         /// first.
         ///
-        /// If there are more organizations, one additional entry has the oldest waiting mutation of all of them.
+        /// If there are more organizations, one additional entry has the oldest waiting mutation of all organizations.
         package var organizations: [LaneStore.OrganizationStats] = []
     }
 

@@ -7,8 +7,8 @@ import Synchronization
 
 /// Finds due lanes and runs them.
 ///
-/// It has the lanes that this process made ready, and polls the database for all others. Any number of replicas may run
-/// concurrently.
+/// The dispatcher receives the lanes that this process made ready, and polls the database for all other lanes. Any
+/// number of replicas may run concurrently.
 package final class Dispatcher: Service {
     private let configuration: DispatchConfiguration
     private let store: Store
@@ -90,7 +90,7 @@ package final class Dispatcher: Service {
     /// The number of requests in flight, by organization. A batch is one request.
     package var requestsInFlight: [UUID: Int] { inFlight.counts }
 
-    /// The bytes that are reserved for bodies of requests, and the number of requests that wait for such bytes.
+    /// The number of bytes that are reserved for request bodies, and the number of requests that wait for such memory.
     package var requestMemory: (held: Int, waiting: Int) { (inFlight.heldBytes, inFlight.waiting) }
 
     /// Returns the reports of this replica's open circuits, beginning with the circuit that has been open longest.
@@ -99,7 +99,8 @@ package final class Dispatcher: Service {
     /// The reasons why lanes are not run; empty if they run.
     package var reasons: [String] { state.withLock { $0.reasons(at: .now) } }
 
-    /// Starts no more lanes; work in progress continues. Graceful shutdown does the same, but later.
+    /// Stops starting lanes, while work in progress continues. A graceful shutdown has the same effect, but begins
+    /// later.
     package func drain() {
         isDraining.store(true, ordering: .relaxed)
         inbox.post { $0.isClosed = true }
@@ -112,7 +113,8 @@ package final class Dispatcher: Service {
 
     /// Runs lanes until graceful shutdown.
     ///
-    /// After that, requests in progress are completed, or cancelled after a time limit, and every lane is released.
+    /// During the shutdown, requests in progress are completed, or cancelled after a time limit, and every lane is
+    /// released.
     package func run() async throws {
         store.notifier.whenReady { [inbox] in inbox.post(ready: $0) }
         store.notifier.whenDueElsewhere { [inbox] in inbox.post { $0.mustPoll = true } }
@@ -130,7 +132,8 @@ package final class Dispatcher: Service {
                 try? await gracefulShutdown()
                 self.drain()
             }
-            // the polling and the clock do not end by themselves; they are cancelled when the loop has ended
+            // the polling task and the clock's task do not end by themselves, and are cancelled after the loop has
+            // ended
             await group.next()
             await group.next()
             group.cancelAll()
@@ -143,7 +146,7 @@ package final class Dispatcher: Service {
         var scheduler = LaneScheduler(capacity: configuration.maximumLanes, requests: configuration.maximumRequests)
         let runner = runner()
         var isPolling = false
-        // organizations from searches that did not return all due lanes
+        // organizations that incomplete searches have found; the next search excludes these organizations
         var found: Set<UUID> = []
         var isClosed = false
         var deadline: Task<Void, Never>?
@@ -191,7 +194,7 @@ package final class Dispatcher: Service {
         }
         deadline?.cancel()
         report(scheduler)
-        // so that other replicas do not wait for their next search
+        // other replicas can then claim the released lanes without waiting for their next search
         store.notifier.notifyDue()
     }
 
@@ -213,8 +216,10 @@ package final class Dispatcher: Service {
         }
     }
 
-    /// Returns the lanes that must not be postponed because they are about to be claimed. One of them may be the next
-    /// probe of its upstream, so the result is empty while no circuit is open.
+    /// Returns the running lanes, which a search must not postpone because they are about to be claimed.
+    ///
+    /// One of these lanes may send the next probe of its upstream. While no circuit is open, no lane is postponed, so
+    /// the result is empty.
     private func running(_ scheduler: LaneScheduler) -> Set<LaneKey> {
         circuits.openCount == 0 ? [] : scheduler.running
     }
@@ -254,7 +259,8 @@ package final class Dispatcher: Service {
         if state.withLock({ $0.noteCap(organization, cap) }) { inbox.post { $0.caps[organization] = cap } }
     }
 
-    /// Cancels requests that take too long after the gateway begins to shut down. Their outcomes are still written.
+    /// Cancels requests that are still in progress ``DispatchConfiguration/grace`` seconds after the shutdown began.
+    /// The outcomes of these requests are still written.
     private func giveUpLater() -> Task<Void, Never> {
         Task { [inFlight, configuration] in
             try? await Task.sleep(for: .seconds(configuration.grace))
@@ -274,7 +280,7 @@ package final class Dispatcher: Service {
 
 // MARK: - DispatcherState
 
-/// The dispatcher's state that other threads may read; the scheduler belongs to its loop.
+/// The part of the dispatcher's state that other threads may read. Only the dispatcher's loop may use the scheduler.
 struct DispatcherState {
     private(set) var running = 0
     private(set) var waiting = 0
@@ -299,7 +305,7 @@ struct DispatcherState {
         contention = scheduler.contention
     }
 
-    /// Records an organization's limit of running lanes, as a runner has read it.
+    /// Records an organization's limit of running lanes, which a runner has read.
     ///
     /// - Returns: whether the limit has changed.
     mutating func noteCap(_ organization: UUID, _ cap: Int) -> Bool {

@@ -4,10 +4,10 @@ import NIOCore
 import NIOHTTP1
 package import SyncModel
 
-/// Reads small documents of identity providers, and checks whether servers respond. It sends no credentials.
+/// Fetches small documents from identity providers, and checks whether servers respond. It sends no credentials.
 ///
-/// Redirects are not followed. Otherwise an attacker who can cause a provider to redirect could choose the keys that
-/// the gateway trusts. The operator can configure the final URL instead.
+/// The reader follows no redirects. If it did, an attacker who can make a provider redirect requests could choose the
+/// keys that the gateway trusts. If a document has moved, the operator configures the final URL.
 package final class HTTPReader: Sendable {
     /// The time limit of a request.
     package static let timeout: Duration = .seconds(5)
@@ -36,7 +36,7 @@ package final class HTTPReader: Sendable {
         }
     }
 
-    /// Fetches a key set, unless its `ETag` is unchanged. It takes at most 5 seconds.
+    /// Fetches a key set, unless the server reports that its `ETag` is unchanged. The request takes at most 5 seconds.
     package func keySet(_ url: String, _ etag: String?) async -> KeySetAnswer {
         var headers = [("Accept", "application/jwk-set+json, application/json")]
         if let etag { headers.append(("If-None-Match", etag)) }
@@ -61,7 +61,7 @@ package final class HTTPReader: Sendable {
 
     /// Checks whether a server responds, within 5 seconds.
     ///
-    /// - Returns: the status, or the reason why there was no response.
+    /// - Returns: the status of the response, or the reason why there was no response.
     package func probe(_ url: String) async -> Result<Int, ProbeFailure> {
         await get(url, headers: [("Accept", "*/*"), ("Connection", "close")]).map { Int($0.head.status.code) }
     }

@@ -9,20 +9,18 @@ package import SyncModel
 
 /// Sends requests over HTTP/1.1, on persistent connections.
 ///
-/// Redirects are not followed. The underlying client sends each request at most once. It never sends a request again,
-/// not even if a persistent connection turns out to be closed. So each request that was sent has been counted as an
-/// attempt.
+/// Redirects are not followed. The underlying client sends each request at most once, even if a persistent connection
+/// turns out to be closed. Because of this, the gateway counts every request that was sent as an attempt.
 ///
-/// It does not use HTTP/2, because the outcome of all requests on a connection would be unknown if the connection
-/// ended.
+/// HTTP/2 is not used, because the outcomes of all requests on a connection would be unknown if the connection ended.
 package final class HTTPUpstream: Upstream {
     /// Creates the token for `Authorization: Bearer` of a `signed` credential.
     package typealias Sign = @Sendable (_ organization: UUID, _ user: UUID) async throws -> String
 
-    /// One client for each event loop. ``ResponseCollector/isSent`` explains why.
+    /// One client for each event loop, for the reason in ``ResponseCollector/isSent``.
     private let clients: [HTTPClient]
     let configuration: HTTPUpstreamConfiguration
-    /// The memory for the bodies of all answers.
+    /// The memory for the bodies of all responses.
     package let room: ResponseMemoryBudget
     private let names: HostNames
     private let sign: Sign?
@@ -64,7 +62,8 @@ package final class HTTPUpstream: Upstream {
         }
     }
 
-    /// Sends a request. It never throws, because every failure is an answer. A cancelled task returns `unknown` soon.
+    /// Sends a request. The method never throws, because it returns failures as answers. If its task is cancelled, it
+    /// soon returns `unknown`.
     package func send(_ request: UpstreamRequest, to upstream: UpstreamSettings) async -> UpstreamAnswer {
         let deadline = NIODeadline.now() + TimeAmount(request.timeout)
         let prepared: HTTPClient.Request
@@ -103,9 +102,9 @@ package final class HTTPUpstream: Upstream {
 
     /// The reason why a host's name cannot be resolved now; nil if it can be resolved.
     ///
-    /// On each event loop, the underlying client resolves names in sequence. If the resolver does not answer for a
-    /// name, the requests of all other organizations on that loop would be delayed. So such names are not passed to the
-    /// client.
+    /// The underlying client resolves the names of each event loop one by one. A name for which the resolver does not
+    /// answer would delay the requests of all other organizations on this loop. To prevent this, the gateway does not
+    /// pass such names to the client.
     func problem(ofName host: String, of organization: UUID) async -> String? {
         switch await names.addresses(of: host, for: organization) {
         case .addresses: nil
@@ -114,7 +113,8 @@ package final class HTTPUpstream: Upstream {
         }
     }
 
-    /// The client for an organization. All of its requests use the same client, so that they can reuse connections.
+    /// The client for an organization. All requests of an organization use one client, so that they can reuse
+    /// connections.
     func client(for organization: UUID) -> HTTPClient {
         clients[Int(organization.uuid.15) % clients.count]
     }
@@ -191,8 +191,8 @@ package final class HTTPUpstream: Upstream {
 
 /// Reads from upstreams, on the same connections as the requests of mutations.
 extension HTTPUpstream: UpstreamReader {
-    /// Sends a request that only reads. It never throws, because every failure is an answer. A cancelled task returns
-    /// soon.
+    /// Sends a request that only reads. The method never throws, because it returns failures as answers. If its task is
+    /// cancelled, it returns soon.
     package func fetch(_ request: UpstreamFetch, from upstream: UpstreamSettings) async -> FetchAnswer {
         let deadline = NIODeadline.now() + TimeAmount(request.timeout)
         let prepared: HTTPClient.Request
@@ -218,7 +218,7 @@ extension HTTPUpstream: UpstreamReader {
             fetched.room = MemoryReservation(claim)
             return .response(fetched)
         } catch {
-            // the body is too long, so the head alone determines the result
+            // if the body is too long, the head alone determines the result
             if let response = collector.cutResponse { return .response(FetchedResponse(response, now: now())) }
             let isTLS = prepared.scheme == "https"
             let reason = RequestFailure(error)
@@ -239,7 +239,7 @@ extension HTTPUpstream: UpstreamReader {
         let headers = RequestHeaders(
             request,
             host: target.base.host,
-            // the token is not for a user
+            // a fetch belongs to no user, so its token is not issued for a user
             credential: try await credential(
                 upstream.credential,
                 of: request.organization,

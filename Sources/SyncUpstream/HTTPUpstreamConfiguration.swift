@@ -7,12 +7,12 @@ import NIOPosix
 package struct HTTPUpstreamConfiguration: Sendable {
     /// The program's version for `User-Agent`.
     package var version = "unknown"
-    /// The maximum time to connect (including TLS), or to wait for a free connection. It is shorter if the request has
-    /// less time left.
+    /// The maximum time to connect, including TLS, or to wait for a free connection. If less time remains for the
+    /// request, the remaining time is the maximum.
     package var connectTimeout: Duration = .seconds(5)
     /// The time for which a connection without a request is kept.
     ///
-    /// Many servers close such a connection after a minute. If a request uses a connection at the moment when the
+    /// Many servers close an idle connection after a minute. If a request uses a connection at the moment when the
     /// server closes it, the request fails and counts as an attempt.
     package var idleTimeout: Duration = .seconds(30)
     /// The maximum number of concurrent connections to a host. Further requests wait for a free connection.
@@ -20,11 +20,11 @@ package struct HTTPUpstreamConfiguration: Sendable {
     /// Lanes need far fewer connections, because an organization's `maximumConcurrency` limits its requests. But
     /// several organizations may share a host.
     package var connectionsPerHost = 1_000
-    /// The longest answer body that is read, in bytes.
+    /// The maximum size of a response body that is read, in bytes.
     package var maximumBodyBytes = 1_048_576
-    /// The maximum number of bytes of answer bodies in memory, for all organizations together.
+    /// The maximum size of all response bodies in memory together, in bytes, for all organizations.
     package var answerBytes = 67_108_864
-    /// The maximum number of event loops, at least 1. Organizations are distributed over them.
+    /// The maximum number of event loops, at least 1. Organizations are distributed over the event loops.
     package var eventLoops = 4
 
     package init() {}
@@ -34,7 +34,7 @@ package struct HTTPUpstreamConfiguration: Sendable {
         client.timeout.connect = TimeAmount(connectTimeout)
         client.connectionPool.idleTimeout = TimeAmount(idleTimeout)
         client.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsPerHost
-        // a refused connection is an answer; the dispatcher decides when to retry
+        // a refused connection is returned as an answer, and the dispatcher decides when to retry
         client.connectionPool.retryConnectionEstablishment = false
         client.httpVersion = .http1Only
         // the gateway starts the spans of its requests itself, because the client's spans would contain paths
@@ -46,7 +46,7 @@ package struct HTTPUpstreamConfiguration: Sendable {
                 let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
                 try pipeline.addHandlers([StatusCheck(), UnsolicitedResponseGuard()], position: .after(decoder))
                 try pipeline.addHandler(SingleFlushHandler(), position: .first)
-                // the buffer is so large that data which an upstream sent together are read with one call
+                // with a buffer of this size, one call reads all data that an upstream sent together
                 try channel.syncOptions?.setOption(
                     .recvAllocator,
                     value: AdaptiveRecvByteBufferAllocator(minimum: 16_384, initial: 16_384, maximum: 65_536)
@@ -60,9 +60,9 @@ package struct HTTPUpstreamConfiguration: Sendable {
 extension HTTPClient {
     /// Creates a client that uses only one event loop.
     ///
-    /// With different event loops for a request and its connection, the process can crash (AsyncHTTPClient 1.37). This
-    /// happens if a response arrives before the whole request is sent, on a connection that is closed immediately. The
-    /// connection is then returned to a pool that has already removed it.
+    /// If a request and its connection use different event loops, the process can crash (AsyncHTTPClient 1.37). The
+    /// crash happens if a response arrives before the whole request is sent, on a connection that is closed
+    /// immediately. The client then returns the connection to a pool that has already removed it.
     package convenience init(
         _ configuration: Configuration,
         on loop: any EventLoop = MultiThreadedEventLoopGroup.singleton.next()

@@ -12,16 +12,16 @@ import Synchronization
 
 /// Resolves host names on separate threads, so that a slow name does not delay other names.
 ///
-/// The system's resolver blocks a thread until it has an answer, which takes half a minute if a name server does not
-/// respond. It cannot be cancelled. A name uses one thread while it is being resolved, regardless of the number of
-/// callers. Organizations share the threads (``FairShares``).
+/// The system's resolver blocks a thread until it has an answer, and cannot be cancelled. If a name server does not
+/// respond, an answer takes half a minute. While a name is being resolved, it uses one thread, regardless of the number
+/// of callers. Organizations share the threads (``FairShares``).
 package final class HostNames: Sendable {
     package enum Answer: Sendable, Hashable {
         /// The addresses; empty if the name has no address.
         case addresses([IPAddress])
         /// The resolver has not answered in time.
         case late
-        /// Other names of the organization already use all threads that it may use.
+        /// Other names of the organization already use all threads that the organization may use.
         case busy
     }
 
@@ -66,7 +66,7 @@ package final class HostNames: Sendable {
 
     deinit { threads.shutdownGracefully { _ in } }
 
-    /// The addresses of a name. If the text is an address, this address is the result.
+    /// Returns the addresses of a name. If `host` is an address, the result is this address.
     package func addresses(of host: String, for organization: UUID) async -> Answer {
         if let address = IPAddress(host) { return .addresses([address]) }
         return await withCheckedContinuation { continuation in
@@ -112,7 +112,7 @@ package final class HostNames: Sendable {
 
     fileprivate struct Ticket {
         let number: Int
-        /// The holder of the thread that must resolve the name; nil if another thread already resolves it.
+        /// The holder of the thread that must resolve the name; nil if another thread already resolves the name.
         let holder: LaneKey?
     }
 }
@@ -131,13 +131,13 @@ extension HostNames.State {
         switch entries[host] {
         case .found(let addresses, let until)? where now < until: return (.addresses(addresses), nil)
         case .pending(let since, var waiting)?:
-            // later callers do not wait for a look-up that is already late
+            // if a look-up is already late, further callers do not wait for it
             guard since.duration(to: now) < timeout else { return (.late, nil) }
             waiting[lastTicket] = continuation
             entries[host] = .pending(since: since, waiting)
             return (nil, HostNames.Ticket(number: lastTicket, holder: nil))
         case .found?, nil:
-            // each name counts as a separate user, because only the shares of organizations matter
+            // each look-up has a separate user id, because threads are shared by organization and not by user
             let holder = LaneKey(organization: organization, user: UUID())
             guard shares.mayTake(1, for: holder) else { return (.busy, nil) }
             shares.take(1, for: holder)
@@ -155,11 +155,11 @@ package enum HostAddresses {
     /// Resolves the names of webhooks and databases. Callers limit the number of names for each organization.
     private static let names = HostNames(lifetime: .zero)
 
-    /// Returns the addresses of a name, or the address in the text.
+    /// Returns the addresses of a name. If `host` is an address, the result is this address.
     ///
-    /// Returns an empty array if there are no addresses, or if the system's resolver does not respond in time.
+    /// The result is empty if there are no addresses, or if the system's resolver does not respond in time.
     package static func of(_ host: String) async -> [IPAddress] {
-        // each name counts as an organization with its own share, so a slow name uses only one thread
+        // each look-up counts as a separate organization, so that all look-ups have equal shares of the threads
         let holder = UUID()
         guard case .addresses(let found) = await names.addresses(of: host, for: holder) else { return [] }
         return found
@@ -191,7 +191,7 @@ package enum HostAddresses {
             }
         case AF_INET6:
             return address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { address in
-                // the scope is omitted: an address that is valid on only one link is not an address of the internet
+                // the scope is omitted, because an address that is valid on only one link is not a public address
                 withUnsafeBytes(of: address.pointee.sin6_addr) { IPAddress(bytes: Array($0)) }
             }
         default: return nil

@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// The reason why there was no answer. It does not contain the text of the error, which may quote headers.
+/// The reason why there was no response. The error's text is omitted, because it may quote headers.
 package enum RequestFailure: Equatable {
     case cancelled
     case timedOut
@@ -71,8 +71,8 @@ package enum RequestFailure: Equatable {
 
 /// Treats a response whose status is below 100 as missing.
 ///
-/// RFC 9110, 15, defines no such status. The underlying client skips all heads with a status below 200, and ends the
-/// process when the body of such a response arrives.
+/// RFC 9110, section 15, defines no status below 100. The underlying client skips all heads with a status below 200,
+/// and ends the process when the body of a response with such a head arrives.
 ///
 /// The handler is placed after the decoder of responses.
 final class StatusCheck: ChannelInboundHandler {

@@ -4,8 +4,8 @@ import SyncModel
 
 /// The headers of a request, without `Content-Length`, which the client adds.
 ///
-/// The order of precedence is the gateway, the credential, the operator, the mutation and the gateway's defaults. If
-/// several of these sources set the same header (ignoring case), the first one is used.
+/// If several sources set a header with the same name (ignoring case), the header of the first source is used. The
+/// order of the sources is: the gateway, the credential, the operator, the mutation, the gateway's defaults.
 struct RequestHeaders {
     private(set) var fields = HTTPHeaders()
 
@@ -31,14 +31,16 @@ struct RequestHeaders {
         for (name, value) in request.carriedHeaders { addUnlessPresent(name.string, value) }
         if request.bodyBytes != nil { addUnlessPresent("Content-Type", "application/json") }
         addUnlessPresent("Accept", "application/json")
-        // without this header a server may compress its answer, and the gateway does not decompress (RFC 9110, 12.5.3)
+        // without this header, a server may compress its response (RFC 9110, 12.5.3), and the gateway cannot decompress
+        // it
         fields.add(name: "Accept-Encoding", value: "identity")
         addUnlessPresent("User-Agent", userAgent)
     }
 
     /// The headers of a request that only reads.
     ///
-    /// Such a request belongs to no user and changes nothing, so it has neither a user nor an idempotency key.
+    /// The headers contain no user and no idempotency key, because such a request belongs to no user and changes
+    /// nothing.
     init(
         _ request: UpstreamFetch,
         host: String,
@@ -59,7 +61,8 @@ struct RequestHeaders {
         }
         if request.body != nil { addUnlessPresent("Content-Type", "application/json") }
         addUnlessPresent("Accept", "application/json")
-        // without this header a server may compress its answer, and the gateway does not decompress (RFC 9110, 12.5.3)
+        // without this header, a server may compress its response (RFC 9110, 12.5.3), and the gateway cannot decompress
+        // it
         fields.add(name: "Accept-Encoding", value: "identity")
         addUnlessPresent("User-Agent", userAgent)
     }

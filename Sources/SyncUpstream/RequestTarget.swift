@@ -2,8 +2,8 @@ import SyncModel
 
 /// The URL of a request, which is always below an organization's base URL.
 ///
-/// Settings and endpoints are checked when they are received. Paths are checked again after ids from upstreams were
-/// inserted. This type checks the final URL by the same rules, because a mistake would send one organization's
+/// The gateway checks settings and endpoints when it receives them, and checks paths again after it has inserted ids
+/// from upstreams. This type applies the same rules to the final URL, because a mistake would send one organization's
 /// credential to another organization's server.
 struct RequestTarget: Sendable, Equatable {
     /// Scheme, authority, path and query, in ASCII.
@@ -14,7 +14,7 @@ struct RequestTarget: Sendable, Equatable {
     enum Unsendable: Error, Equatable {
         /// This request cannot be sent to any upstream.
         case request(String)
-        /// No request can be sent to this upstream with its settings.
+        /// No request can be sent to this upstream until its settings change.
         case setup(String)
 
         var reason: String {

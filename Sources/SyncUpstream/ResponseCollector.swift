@@ -19,7 +19,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
     }
 
     private let maximumBytes: Int
-    /// The reservation of memory; nil if the memory of bodies is not counted.
+    /// The claim on memory for the body; nil if the memory of bodies is not counted.
     private let claim: ResponseMemoryBudget.Claim?
     private let state = Mutex(State())
 
@@ -28,19 +28,20 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
         self.claim = claim
     }
 
-    /// Whether the request's head was written to a connection, so that the request may take effect.
+    /// Whether the request's head was written to a connection. In this case the request may have taken effect.
     ///
-    /// This is exact, because the client, its connections and this delegate run on one event loop. After writing the
-    /// head, the client reports this before any other event, even before the failure of the request.
+    /// The value is exact, because the client, its connections and this delegate run on one event loop. After the
+    /// client has written the head, it calls this delegate before it reports any other event, even the failure of the
+    /// request.
     package var isSent: Bool { state.withLock { $0.isSent } }
 
-    /// The answer, if the request failed because reading was stopped; otherwise nil.
+    /// The response of a request that failed because its body was too long to be read; nil for other requests.
     package var cutResponse: CollectedResponse? { state.withLock { $0.isCut ? $0.response : nil } }
 
     /// Returns the response of a request that failed after an upstream had begun to respond with a success.
     ///
-    /// Such a request has taken effect, even if the rest of the response is lost. Nil for other responses: their rest
-    /// may matter, and the request can safely be sent again.
+    /// Such a request has taken effect, even if the rest of the response is lost. If the status is not a success, the
+    /// result is nil: the rest of the response may matter, and the request can safely be sent again.
     package var brokenSuccess: CollectedResponse? {
         state.withLock { state in
             guard var response = state.response, (200...299).contains(response.head.status.code) else { return nil }
@@ -77,7 +78,7 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
             let hasLength = state.response?.head.headers.contains(name: "Content-Length") ?? false
             return (state.isCut, hasLength ? 0 : length)
         }
-        // a body of unknown length may reach the limit, unless it is short
+        // when a body of unknown length is no longer short, memory for the longest body is claimed
         return proceed(unless: isTooLong, needing: length > ResponseMemoryBudget.firstPart / 2 ? maximumBytes : 0, task)
     }
 
@@ -99,14 +100,15 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
 
 package struct CollectedResponse: Sendable {
     package var head: HTTPResponseHead
-    /// The body; nil if it was longer than the limit, so that it was not read completely.
+    /// The body; nil if the body was longer than the limit and was not read completely.
     package var body: ByteBuffer?
-    /// Whether the response was interrupted, or did not end in time. If so, the body is the part that arrived.
+    /// Whether the response was interrupted, or did not end in time. In both cases the body contains only the part that
+    /// arrived.
     package var isCutOff = false
 }
 
 extension UpstreamResponse {
-    /// The parts of an answer that the gateway uses.
+    /// Reads the parts of a response that the gateway uses.
     ///
     /// - Parameter maximumBytes: the longest body that is read.
     init(_ collected: CollectedResponse, now: Timestamp, maximumBytes: Int = 1 << 20) {
@@ -149,7 +151,7 @@ extension UpstreamResponse {
             guard !bytes.isEmpty else { return }
             do throws(JSONParseError) {
                 let tree = try JSONTree(parsing: bytes)
-                // an incomplete object is never valid JSON, but an incomplete number may be
+                // an incomplete object is never valid JSON, but an incomplete number can be
                 if collected.isCutOff, bytes.first != UInt8(ascii: "{") { return }
                 if tree.root.hasDefects { unkeptJSON = bytes } else { json = bytes }
             } catch {

@@ -7,12 +7,12 @@ import Synchronization
 /// The memory for the bodies of upstreams' responses, shared by all organizations (``FairSemaphore``).
 ///
 /// A response claims memory before its body is read. While no memory is free, the gateway does not read from the
-/// connection, so TCP's flow control delays the upstream. The request's time limit is not extended.
+/// connection, and TCP's flow control delays the upstream. The wait does not extend the request's time limit.
 package final class ResponseMemoryBudget: Sendable {
-    /// The number of bytes that a body of unknown length claims first. If the body exceeds half of this number, it
-    /// claims the maximum size of a body.
+    /// The number of bytes that are claimed first for a body of unknown length. If the body exceeds half of this
+    /// number, memory for the longest body is claimed.
     static let firstPart = 65_536
-    /// The time-out of the queue. It is never reached, because a waiter leaves when its request ends.
+    /// The maximum time in the queue. No response waits this long, because a wait ends when its request ends.
     private static let timeout: Duration = .seconds(86_400)
 
     private struct Waiter {
@@ -45,7 +45,7 @@ package final class ResponseMemoryBudget: Sendable {
         Claim(self, LaneKey(organization: organization, user: user), until: deadline)
     }
 
-    /// The memory of one response. It is returned when the claim is released.
+    /// The memory of one response. Releasing the claim returns the memory to the budget.
     package final class Claim: Sendable {
         private struct Held {
             var bytes = 0
@@ -77,8 +77,8 @@ package final class ResponseMemoryBudget: Sendable {
         func extend(to bytes: Int, on loop: any EventLoop) -> EventLoopFuture<Void>? {
             let more = min(bytes, max(1, semaphore.whole / 4)) - self.bytes
             guard more > 0, let wait = semaphore.take(more, for: self, user, on: loop) else { return nil }
-            // the timer is needed because the client does not end a request whose complete response has arrived but is
-            // not read yet
+            // this timer is needed because the client's own deadline does not end a request if the complete response
+            // has arrived and was not read yet
             let timer = loop.scheduleTask(deadline: deadline) { self.stopWaiting() }
             wait.whenComplete { _ in timer.cancel() }
             return wait

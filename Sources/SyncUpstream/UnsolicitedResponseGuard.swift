@@ -3,11 +3,13 @@ import NIOHTTP1
 
 /// Discards unsolicited responses, so that no organization receives the response to another organization's request.
 ///
-/// When a response has ended, the client immediately uses the connection for the next request, although it may not have
-/// processed all data that it has read. If there were data after the response, the client would treat them as the
-/// response to the next request. This handler ends a response only after all data that arrived with it have been
-/// checked. A connection with surplus data gets no further request and is closed. (HTTP/1.1 cannot distinguish data
-/// that arrive later, during the next request, from a response; see RFC 9112, 9.2 and 11.2.)
+/// When a response has ended, the client immediately uses the connection for the next request, even if it has read
+/// further data that it has not processed. The client would treat such data as the response to the next request. For
+/// this reason, the handler delays the end of a response until all data that arrived with the response have been
+/// checked. A connection with surplus data gets no further request and is closed.
+///
+/// In HTTP/1.1, data that arrive later, during the next request, cannot be distinguished from a response (RFC 9112, 9.2
+/// and 11.2).
 ///
 /// The handler is placed between the decoder of responses and the client's own handler.
 final class UnsolicitedResponseGuard: ChannelDuplexHandler {
@@ -66,7 +68,7 @@ final class UnsolicitedResponseGuard: ChannelDuplexHandler {
     }
 }
 
-/// Postpones flushing to the end of the event loop's present work.
+/// Delays each flush until the event loop has finished its current work.
 ///
 /// Without this handler, the client would flush a request's head, body and end separately, each with a system call and
 /// a packet.

@@ -65,7 +65,7 @@ package struct OperatorsFeature: GatewayFeature {
         let organization = "/admin/organizations/{id}"
         let activity = ActivityEndpoints(store: gateway.store)
         routes.read(at: organization + "/mutations/recent", activity.mutations)
-        // the endpoint itself records in the audit log who reads documents
+        // reading documents is recorded in the audit log by the endpoint itself
         routes.read(at: organization + "/entities", activity.entities)
         routes.read(at: organization + "/throughput", activity.throughput)
     }
@@ -82,7 +82,7 @@ package struct OperatorsFeature: GatewayFeature {
         routes.read(at: user + "/lane", insight.lane)
         routes.read(at: user + "/explain", insight.explain)
         let mutation = user + "/mutations/{mutation}"
-        // the endpoint itself records in the audit log who reads payloads
+        // reading payloads is recorded in the audit log by the endpoint itself
         routes.read(at: mutation, MutationHistoryEndpoint(store: store).read)
         let settle = OperatorSettleEndpoints(
             store: store,

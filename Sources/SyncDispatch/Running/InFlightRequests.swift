@@ -4,21 +4,21 @@ import Synchronization
 
 /// The requests in progress, and the memory for them.
 ///
-/// Each request is sent in a separate task, so that it can be cancelled while its lane's runner still writes the
-/// outcome.
+/// Each request is sent in a separate task. A shutdown cancels this task, and not the task of the lane's runner, which
+/// still writes the outcome.
 final class InFlightRequests: Sendable {
-    /// The size in bytes up to which a request does not wait while large requests hold the memory.
+    /// The maximum size of a small request, in bytes. Small requests do not wait while large requests hold the memory.
     static let small = 16_384
-    /// The maximum time that a request waits for memory. It is far below the time of a lane's lease.
+    /// The maximum time that a request waits for memory. It is much shorter than a lane's lease.
     private static let patience: Duration = .seconds(10)
 
     private struct State {
         var tasks: [UUID: Task<UpstreamAnswer, Never>] = [:]
         var counts: [UUID: Int] = [:]
         var memory: FairSemaphore
-        /// The bytes that small requests have taken without regard to the capacity.
+        /// The number of bytes that small requests hold without regard to the capacity.
         var smallBytes = 0
-        /// The requests that wait for memory; each is resumed with whether it got the memory.
+        /// The requests that wait for memory. Each is resumed with true if it got the memory, and otherwise with false.
         var waiters: [FairSemaphore.Ticket: CheckedContinuation<Bool, Never>] = [:]
         var isGivenUp = false
 
@@ -30,7 +30,7 @@ final class InFlightRequests: Sendable {
     }
 
     private let upstream: any Upstream
-    /// The number of bytes that large requests hold together with all others.
+    /// The number of bytes up to which all requests together may hold memory before large requests must wait.
     private let capacity: Int
     private let state: Mutex<State>
 
@@ -81,16 +81,16 @@ final class InFlightRequests: Sendable {
 // MARK: - Memory
 
 extension InFlightRequests {
-    /// The bytes that small requests may take while the memory is in use, so that large requests do not delay them.
+    /// The maximum number of bytes that small requests hold without waiting, so that large requests do not delay them.
     ///
-    /// Beyond that, small requests wait like large ones. So all requests together hold at most the capacity and this
-    /// number of bytes: 96 MiB by default.
+    /// Further small requests wait like large requests. All requests together hold at most the sum of the capacity and
+    /// this number: 96 MiB by default.
     private var smallCapacity: Int { capacity / 2 }
 
     /// Reserves the memory of a lane's request, before its body is rendered. Organizations take turns.
     ///
-    /// A request that waits holds no memory, and a request that holds memory waits only for its upstream, which has a
-    /// time limit. So every wait ends.
+    /// A waiting request holds no memory. A request that holds memory waits only for its upstream, within a time limit.
+    /// Because of these two rules, every wait ends.
     ///
     /// - Returns: nil if the memory did not become free in time, or if requests are cancelled.
     func reserve(_ bytes: Int, for lane: LaneKey) async -> MemoryReservation? {

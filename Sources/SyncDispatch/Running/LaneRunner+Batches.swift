@@ -8,7 +8,8 @@ import Synchronization
 extension LaneRunner {
     /// Sends mutations in as few requests as possible.
     ///
-    /// - Parameter finish: called with the steps that write the outcomes of a request; the worker makes them together.
+    /// - Parameter finish: called with the steps that write the outcomes of a request. The worker performs these steps
+    ///   together.
     func run(
         _ dispatches: [Dispatch],
         by batch: UpstreamBatch,
@@ -49,7 +50,7 @@ extension LaneRunner {
         switch BatchAnswer(answer, to: whole, now: configuration.now()) {
         case .parts(let answers):
             var (steps, successes, settled) = ([LaneStep](), 0, 0)
-            // an answer to the whole batch is not a success of any part
+            // if the answer is to the whole batch, no mutation of the batch succeeded
             if !answer.isBatch { sent.endSpan(BatchResult.failed.rawValue) }
             if answer.mayNeedOperator {
                 // a single request shows whether the upstream refuses only batches
@@ -122,7 +123,7 @@ extension UpstreamAnswer {
 
 /// The upstreams that have recently refused a batch.
 ///
-/// A refusal is valid for the settings with which the batch was sent. It ends when an operator changes them.
+/// A refusal is valid for ten minutes, and only for the settings with which the batch was sent.
 final class RefusedBatches: Sendable {
     private struct Refusal {
         let settingsChangedAt: Timestamp
@@ -141,7 +142,8 @@ final class RefusedBatches: Sendable {
         }
     }
 
-    /// The time of the settings with which an organization's upstream refused a batch; nil if it has not refused one.
+    /// The time of the last settings change before an organization's upstream refused a batch; nil if there is no
+    /// refusal.
     func refusal(of organization: UUID) -> Timestamp? {
         refusals.withLock { refusals in
             guard let refusal = refusals[organization] else { return nil }

@@ -14,7 +14,7 @@ extension LaneRunner {
         var progress: LaneProgress
     }
 
-    /// The maximum time between two steps of a lane with requests in flight, in seconds. A step finds mutations that
+    /// The maximum time between two steps of a lane with requests in flight, in seconds. Such steps find mutations that
     /// another replica has accepted.
     private static let interval: Double = 1
     /// The maximum number of requests that one step starts if the upstream has `requests_per_second`.
@@ -50,7 +50,7 @@ extension LaneRunner {
                 var step = LaneStep.proceed(token: token, unblocking: unblocking)
                 if !isIncomplete {
                     let pause = due.map { Double($0.microseconds - configuration.now().microseconds) / 1_000_000 }
-                    // more mutations may be due than the upstream's limit allowed
+                    // more mutations may be due than the upstream's limit has allowed so far
                     let isSingle = !dispatches.isEmpty && batch == nil
                     let short = isSingle ? store.rates.pause(of: lane.organization, lanes: progress.lanes) : nil
                     let rest = short ?? Self.interval
@@ -113,7 +113,7 @@ extension LaneRunner {
     }
 }
 
-/// The events for which the worker of a lane with several requests in flight waits.
+/// The events for the worker of a lane with several requests in flight.
 final class LaneEvents: Sendable {
     enum Event: Sendable {
         /// Requests have outcomes, which the step writes.
@@ -133,7 +133,7 @@ final class LaneEvents: Sendable {
         }
     }
 
-    /// Signals that there is an event; several signals before the worker wakes are one.
+    /// Wakes the worker for an event. Signals coalesce: several signals before the worker wakes are one signal.
     let stream: AsyncStream<Void>
     private let inlet: AsyncStream<Void>.Continuation
     private let state = Mutex(State())
@@ -142,7 +142,7 @@ final class LaneEvents: Sendable {
         (stream, inlet) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
-    /// Hands over the steps that write the outcomes of a request.
+    /// Adds the steps that write the outcomes of a request.
     func finish(_ steps: [LaneStep]) {
         state.withLock { $0.finished += steps }
         inlet.yield()
@@ -161,7 +161,7 @@ final class LaneEvents: Sendable {
         }
     }
 
-    /// Waits for the next event. Outcomes that wait together are one event.
+    /// Waits for the next event. If several outcomes wait, they are returned as one event.
     ///
     /// - Returns: nil if the task is cancelled.
     func next(_ signals: inout AsyncStream<Void>.Iterator) async -> Event? {
@@ -172,7 +172,7 @@ final class LaneEvents: Sendable {
     }
 }
 
-/// Wakes the workers of lanes with several requests in flight if their lanes change.
+/// Wakes the worker of a lane with several requests in flight when the lane changes.
 final class LaneWakes: Sendable {
     private let lanes = Mutex([LaneKey: LaneEvents]())
 
@@ -186,17 +186,17 @@ final class LaneWakes: Sendable {
     }
 }
 
-/// Counts the requests of lanes with several in flight, so that they share the gateway's capacity.
+/// Counts the requests of lanes that have several requests in flight, so that these lanes share the gateway's capacity.
 final class LaneShares: Sendable {
     private struct State {
-        /// The number of running lanes, by organization, including those with a single request.
+        /// The number of running lanes, by organization, including lanes with a single request.
         var lanes: [UUID: Int] = [:]
         var flights: [LaneKey: Int] = [:]
         var flightsOfOrganizations: [UUID: Int] = [:]
         var total = 0
     }
 
-    /// The maximum number of requests of all these lanes together, apart from one for each lane.
+    /// The maximum number of requests of all these lanes together. Each lane may have one request in addition.
     private let limit: Int
     private let state = Mutex(State())
 
@@ -229,7 +229,8 @@ final class LaneShares: Sendable {
 
     /// The number of the organization's running lanes, and the number of requests that one of them may start.
     ///
-    /// An organization may hold at most as many requests as then remain free (product rule 16).
+    /// The number of requests is limited so that an organization never has more requests than remain free for others
+    /// (product rule 16).
     func share(of organization: UUID) -> (lanes: Int, room: Int) {
         state.withLock { state in
             let own = state.flightsOfOrganizations[organization] ?? 0

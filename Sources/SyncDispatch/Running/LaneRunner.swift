@@ -9,8 +9,8 @@ import Synchronization
 ///
 /// The run ends when the lane has no mutation to run, or releases its place.
 struct LaneRunner: Sendable {
-    /// The number of attempts to write a step while the database is unavailable, with half a second between them. After
-    /// that, the lane releases its place if other lanes wait.
+    /// The number of attempts to write a step while the database is unavailable, half a second apart. After the last
+    /// attempt, the lane releases its place if other lanes wait.
     private static let stepAttempts = 20
 
     let store: LaneStore
@@ -48,7 +48,7 @@ struct LaneRunner: Sendable {
         var step = LaneStep.claim
         var count = 0
         var progress = LaneProgress()
-        // the action with which a concurrent run ended
+        // the action with which a concurrent run ended, and from which the lane continues
         var known: LaneAction?
         let started = ContinuousClock.now
         while true {
@@ -67,7 +67,8 @@ struct LaneRunner: Sendable {
                     result = written
                 } catch {
                     logUnwritten(step, lane, error)
-                    // the lane may be leased to this process, so that no other process finds it before the lease ends
+                    // the lane must run again, because it may be leased to this process, and no other process finds it
+                    // before the lease ends
                     return !surroundings.isDraining()
                 }
                 progress.step += 1
@@ -100,11 +101,10 @@ struct LaneRunner: Sendable {
 
     /// Writes a step, and retries while the database is unavailable.
     ///
-    /// Without the retries, the outcome of a request would have to be determined again, and a lane would not run until
-    /// its lease ends.
+    /// Without retries, the outcome of a request would be lost, and the lane would not run until its lease ends.
     ///
     /// - Parameter starts: the maximum number of requests that the step may start.
-    /// - Returns: nil if the lane was not claimed, because its upstream may not get a request yet.
+    /// - Returns: nil if the lane was not claimed because the upstream's `requests_per_second` allows no request yet.
     func write(
         _ step: LaneStep,
         of lane: LaneKey,
@@ -154,7 +154,8 @@ struct LaneRunner: Sendable {
                 if let tokens { store.rates.giveBack(tokens, of: lane.organization) }
                 if permit == .probe { circuits.release(lane.organization) }
                 guard isWorthwhile(attempt, of: step, lane) else { throw error }
-                // a lane whose place no other lane needs retries without a limit, and logs that at intervals
+                // while no other lane needs the place, the number of attempts is unlimited; the failure is logged at
+                // intervals
                 if attempt.isMultiple(of: Self.stepAttempts) { logUnwritten(step, lane, error) }
                 attempt += 1
                 try? await Task.sleep(for: .milliseconds(Int.random(in: 250...750)))
@@ -199,7 +200,7 @@ struct LaneRunner: Sendable {
 
     private func canBeSent(_ dispatch: Dispatch) -> Bool {
         if dispatch.canBeSent(at: configuration.now()) { return true }
-        // the next write shows whether another worker has the lane
+        // the next step shows whether another worker has the lane
         circuits.release(dispatch.lane.organization)
         logger.notice(
             "Request was not sent because the lane's lease is about to expire",
@@ -213,7 +214,7 @@ struct LaneRunner: Sendable {
         let answer: UpstreamAnswer
         let at: Timestamp
         let started: ContinuousClock.Instant
-        /// The attempt's span, which must be ended; nil if it is not recorded.
+        /// The attempt's span, which the caller must end; nil if the attempt is not recorded.
         let span: GatewaySpan?
 
         /// - Parameter outcome: the kind of the mutation's outcome, or the result of a batch.
@@ -223,10 +224,11 @@ struct LaneRunner: Sendable {
         }
     }
 
-    /// Sends a request once there is memory for its body. While it waits, its lane occupies no place.
+    /// Sends a request once there is memory for its body. A lane that waits for memory releases its place, like a lane
+    /// that awaits a response.
     ///
     /// - Parameters:
-    ///   - request: is evaluated after the memory was reserved.
+    ///   - request: evaluated after the memory was reserved.
     ///   - bytes: the bytes of the body.
     ///   - dispatch: a mutation of the request. All of its mutations have the same lease.
     ///   - resends: the number of earlier attempts, for the span; 0 for a batch.
@@ -286,7 +288,7 @@ struct LaneRunner: Sendable {
 
     /// Whether the upstream has accepted another mutation since it first refused this one.
     ///
-    /// If this cannot be determined, the mutation remains held.
+    /// Returns false if this cannot be determined. The mutation then continues to wait for such a success.
     private func haveOthersSucceeded(
         _ answer: UpstreamAnswer,
         _ dispatch: Dispatch,
@@ -342,7 +344,7 @@ struct LaneRunner: Sendable {
         logger.log(level: level, isFailure ? "Attempt failed" : "Attempt succeeded", metadata: metadata)
     }
 
-    /// Records in the metrics that mutations became final: their outcomes are committed.
+    /// Counts the mutations whose final outcomes a step has committed.
     func complete(_ step: LaneStep, _ turn: LaneAction) {
         if case .lost = turn { return }
         guard case .settle(let results) = step else { return }
@@ -360,7 +362,7 @@ struct LaneRunner: Sendable {
     }
 
     func recordLost(_ step: LaneStep, _ lane: LaneKey) {
-        // a claim that came too late does no harm
+        // a lost claim does no harm, because no request was sent
         if case .claim = step { return }
         metrics.leaseLost()
         logger.warning(
@@ -387,7 +389,7 @@ struct LaneRunner: Sendable {
 }
 
 extension LaneStep {
-    /// The mutation whose outcome is written; the first one of several.
+    /// The first mutation whose outcome the step writes; nil if the step writes no outcome.
     fileprivate var mutation: QueuedMutation? {
         if case .settle(let results) = self { results.first?.dispatch.mutation } else { nil }
     }
@@ -399,14 +401,14 @@ extension UUID {
 }
 
 extension CircuitBreaker.Permit {
-    /// The time at which the lane may ask again; nil if it may send now.
+    /// The time at which the lane may request a permit again; nil if it may send now.
     fileprivate var end: Timestamp? {
         if case .wait(let until) = self { until } else { nil }
     }
 }
 
 extension Outcome.Kind {
-    /// Whether the outcome is a response of a working upstream.
+    /// Whether the outcome shows that the upstream works.
     var isResponsive: Bool {
         switch self {
         case .succeeded, .discarded, .conflict, .overridden, .rejected: true

@@ -3,11 +3,11 @@ import FoundationEssentials
 import SyncModel
 import Synchronization
 
-/// Decides whether requests are sent to one upstream (product rule 14). It has no clock: the caller supplies the time.
+/// Decides whether requests are sent to one upstream (product rule 14). The caller supplies the time.
 ///
-/// While the circuit is closed, all requests pass. Five consecutive failures open it, and so do responses that may
-/// result from the operator's configuration. In both cases they must come from several lanes, because a single lane is
-/// limited by its own back-off, and may itself be the cause.
+/// While the circuit is closed, all requests pass. The circuit opens after five consecutive failures, or after
+/// responses that may result from the operator's configuration. In both cases several lanes must be affected, because a
+/// single lane is limited by its own back-off, and may itself be the cause.
 ///
 /// An open circuit first lets no request pass for a pause, and then a single request as a probe. If the probe succeeds,
 /// the circuit closes; otherwise the next pause is twice as long. Lanes take turns at probing: after its probe failed,
@@ -20,16 +20,16 @@ struct CircuitBreaker: Sendable {
     static let threshold = 5
     /// The number of different lanes from which the failures must come.
     static let failingLanes = 2
-    /// The number of lanes whose responses may result from the operator's configuration, without a success in between,
-    /// that opens the circuit.
+    /// The number of lanes that open the circuit if their responses may result from the operator's configuration,
+    /// without a success in between.
     static let troubledLanes = 3
     /// The first and the longest pause, in seconds, before jitter.
     static let firstPause: Double = 1
     static let longestPause: Double = 30
     /// The time in seconds for which a probe may delay other lanes. After that, another probe passes.
     static let probeTimeout: Double = 10
-    /// The additional time in seconds for which a lane waits after its probe failed. It is longer than a search for
-    /// other lanes takes.
+    /// The additional time in seconds for which a lane waits after its probe failed. It is long enough for a search to
+    /// find other lanes.
     static let turnTimeout: Double = 3
     /// The maximum number of stored lanes with failed probes.
     static let triedLimit = 64
@@ -60,7 +60,7 @@ struct CircuitBreaker: Sendable {
     /// The number of requests that may be sent at the same time; nil for no limit.
     var concurrency: Int? { isOpen ? 1 : recovery }
 
-    /// Whether at most a probe passes.
+    /// Whether no request passes except a probe.
     var isOpen: Bool {
         if case .closed = state { false } else { true }
     }
@@ -90,7 +90,7 @@ struct CircuitBreaker: Sendable {
         }
     }
 
-    /// Returns the time at which a lane may ask again; nil if it may send now.
+    /// Returns the time at which a lane may request a permit again; nil if it may send now.
     func waits(_ lane: UUID, now: Timestamp) -> Timestamp? {
         switch state {
         case .closed: return nil
@@ -127,7 +127,7 @@ struct CircuitBreaker: Sendable {
 
     /// Records the outcome of a lane's request.
     ///
-    /// - Parameter jitter: 0 to 1; adds up to a fifth of the pause.
+    /// - Parameter jitter: 0 to 1; 1 makes the pause a fifth longer.
     mutating func record(_ kind: Outcome.Kind, by lane: UUID, now: Timestamp, jitter: Double) {
         switch kind {
         case .succeeded, .discarded, .conflict, .overridden, .rejected:
@@ -142,10 +142,10 @@ struct CircuitBreaker: Sendable {
         case .misconfigured:
             recordFailure(kind, now)
             if troubled.count < Self.troubledLanes { troubled.insert(lane) }
-            // from fewer lanes, such responses are not evidence about the upstream's health
+            // responses to fewer lanes do not lengthen the pause, because they show nothing about the upstream's health
             fail(lane, isWorse: troubled.count >= Self.troubledLanes, now, jitter)
         case .deferred, .abandoned, .refused:
-            // not evidence about the upstream's health
+            // these outcomes show nothing about the upstream's health
             release(now: now)
         }
     }
@@ -187,7 +187,7 @@ struct CircuitBreaker: Sendable {
 
 /// The circuit breakers of all upstreams, one for each organization.
 ///
-/// They exist only in this replica's memory. Their loss at a restart costs a few requests.
+/// The circuit breakers exist only in this replica's memory. After a restart, a few unnecessary requests are sent.
 final class Circuits: Sendable {
     private let breakers = Mutex([UUID: CircuitBreaker]())
     private let now: TimeSource
@@ -211,13 +211,13 @@ final class Circuits: Sendable {
         return breakers.withLock { $0[lane.organization]?.ask(lane.user, now: moment) } ?? .go
     }
 
-    /// Returns the time at which a lane may ask again; nil if it may send now.
+    /// Returns the time at which a lane may request a permit again; nil if it may send now.
     func waits(_ lane: LaneKey) -> Timestamp? {
         let moment = now()
         return breakers.withLock { $0[lane.organization]?.waits(lane.user, now: moment) }
     }
 
-    /// Whether at most a probe passes.
+    /// Whether no request passes except a probe.
     func isOpen(_ organization: UUID) -> Bool {
         breakers.withLock { $0[organization]?.isOpen ?? false }
     }
@@ -231,7 +231,7 @@ final class Circuits: Sendable {
         breakers.withLock { $0[organization]?.release(now: moment) }
     }
 
-    /// Records the outcome of a lane's request, and returns whether it opened or closed the circuit.
+    /// Records the outcome of a lane's request, and returns whether the outcome opened or closed the circuit.
     func record(_ kind: Outcome.Kind, of lane: LaneKey) -> Change? {
         let moment = now()
         return breakers.withLock { breakers in

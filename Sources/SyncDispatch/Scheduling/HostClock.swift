@@ -5,14 +5,14 @@ import Synchronization
 
 /// Measures the response times of organizations' hosts, and reports requests that remain unanswered for a while.
 ///
-/// An exponentially weighted moving average of the response times decides whether a host is fast. Requests to a host
-/// that is not known to be fast count as unanswered from the moment at which they are sent.
+/// A host is fast if the exponentially weighted moving average of its response times is short. A request to a host that
+/// is not known to be fast is reported as unanswered as soon as it is sent.
 package final class HostClock<Holder: Hashable & Sendable>: Sendable {
     /// A change for ``HostPlaces``. Events are reported in the order in which they happened.
     package enum Event: Sendable {
-        /// The holder's first request has become unanswered.
+        /// The holder had no unanswered request, and now has one.
         case awaits(Holder)
-        /// No request of the holder is unanswered any more.
+        /// All unanswered requests of the holder have ended.
         case answered(Holder)
         case pace(UUID, HostPace)
     }
@@ -38,7 +38,8 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
 
     /// The weight of the last response time in the average.
     private static var weight: Double { 0.25 }
-    /// The maximum of a response time in the average, in seconds, so that a recovered host soon counts as fast.
+    /// The largest response time in the average, in seconds. Longer response times are reduced to this value, so that a
+    /// recovered host soon counts as fast.
     private static var longest: Double { 1 }
     /// The maximum number of stored averages.
     private static var capacity: Int { 20_000 }
@@ -48,9 +49,9 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - threshold: the time for which a request may be unanswered before its holder gives up its place. A host is
-    ///     fast if its average is below this time.
-    ///   - report: receives the events. It is called under a lock, so that they keep their order.
+    ///   - threshold: the time for which a request may be unanswered before its holder releases its place. A host is
+    ///     fast if the average of its response times is below this time.
+    ///   - report: receives the events. It is called under a lock, so that the events keep their order.
     package init(threshold: Duration = .milliseconds(250), report: @escaping @Sendable (Event) -> Void) {
         self.threshold = threshold
         self.report = report
@@ -84,7 +85,7 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Records that an organization has no host, so that its work never waits for one.
+    /// Records that an organization has no host. Its pace is fast, because its work never waits for a host.
     package func recordNoHost(of organization: UUID) {
         state.withLock { state in
             guard state.averages[organization] == nil else { return }
@@ -147,7 +148,7 @@ package final class RunningHosts<Holder: WorkItem & Hashable>: WorkPlaces {
     private let share: Int
 
     /// - Parameters:
-    ///   - places: the maximum number of holders that work concurrently, not counting those that await a response.
+    ///   - places: the maximum number of holders that work concurrently, not counting holders that await a response.
     ///   - requestsPerPlace: the maximum number of all holders, divided by `places`.
     ///   - share: the maximum number of holders of an organization.
     package init(places: Int, requestsPerPlace: Int, share: Int) {
@@ -163,7 +164,7 @@ package final class RunningHosts<Holder: WorkItem & Hashable>: WorkPlaces {
     package var awaiting: Int { state.places.withLock { $0.awaiting } }
     package var hasRoom: Bool { state.places.withLock { $0.hasRoom(isSlow: false) } }
 
-    /// Assigns places to items, one organization after another; within an organization, in the given order.
+    /// Assigns places to items. Organizations take turns, and an organization's items keep the given order.
     package func take(_ items: [Holder]) -> (taken: [Holder], isCrowded: Bool) {
         state.places.withLock { places in
             let candidates = items.reversed().filter { !places.holds($0) }

@@ -8,21 +8,22 @@ package enum HostPace: Sendable, Hashable {
     case slow
 }
 
-/// Places for work that sends requests to organizations' hosts. They are limited so that slow hosts cannot occupy all.
+/// Places for work that sends requests to organizations' hosts, with limits that prevent slow hosts from taking all
+/// places.
 ///
 /// A holder has a *place* while it reads or writes the database, or has just sent a request. If the request remains
-/// unanswered for a while, the holder *awaits an answer*: it releases its place, and counts only towards the larger
-/// limit of requests. So no host determines how long a place is occupied.
+/// unanswered for a while, the holder *awaits an answer*: it releases its place, and counts only towards the limit of
+/// requests, which is larger. As a result, a slow host cannot keep a place occupied.
 ///
 /// Three rules keep capacity free for other organizations (product rule 16):
-/// - An organization that already has holders gets another one only if, after that, it has at most as many holders as
-///   are still free.
-/// - Organizations with slow hosts have at most three quarters of the requests. Together with the first requests to
-///   unmeasured hosts, they have at most seven eighths. The rest is reserved for fast hosts.
-/// - Organizations with slow hosts take at most half of the places.
+/// - An organization that already has holders gets another holder only if, with this holder, it does not have more
+///   holders than remain free.
+/// - Organizations with slow hosts together have at most three quarters of the requests. For the first holders of
+///   organizations with unmeasured hosts, the limit is seven eighths. The rest is reserved for fast hosts.
+/// - Organizations with slow hosts together take at most half of the places.
 ///
-/// An organization that awaits an answer counts as slow, regardless of earlier measurements. The caller measures the
-/// times.
+/// While a holder of an organization awaits an answer, the organization's host counts as slow, regardless of earlier
+/// measurements. The caller measures the response times.
 package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
     struct Limits: Sendable {
         /// The maximum number of holders that work concurrently.
@@ -43,7 +44,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         var requestsOfSlowAndUnmeasured: Int { max(1, requests / 8 * 7) }
     }
 
-    /// The usage by all holders of a class or of an organization.
+    /// The number of holders of one pace or of one organization.
     private struct Usage {
         var working = 0
         var awaiting = 0
@@ -63,7 +64,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         var isAwaiting = false
     }
 
-    /// The maximum number of organizations whose measurement is kept while they have no holder.
+    /// If this number of organizations is reached, the measurements of all organizations without holders are evicted.
     private static var capacity: Int { 20_000 }
 
     let limits: Limits
@@ -103,8 +104,8 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
             return slow.working < limits.maxConcurrentSlow && working < limits.places
                 && slow.held < limits.requestsOfSlow
         }
-        // slow holders work again once their answers have arrived, but must not use the half that is reserved for
-        // others
+        // slow holders resume their work when their answers arrive, even if they then exceed their half of the places;
+        // the other half remains available
         return fast.working + unmeasured.working + min(slow.working, limits.maxConcurrentSlow) < limits.places
             || limits.places == 1 && working == 0
     }
@@ -116,7 +117,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         guard hasRoom(isSlow: pace == .slow) else { return false }
         let own = organization.usage
         if pace == .unmeasured {
-            // an organization that already has holders may later be measured as slow, with all of them
+            // if the organization is later measured as slow, all of its holders count as slow
             let most = own.held > 0 ? limits.requestsOfSlow : limits.requestsOfSlowAndUnmeasured
             guard slow.held + unmeasured.held < most else { return false }
         }
@@ -133,7 +134,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         change(organization) { $0.usage.working += 1 }
     }
 
-    /// Releases the place of a holder whose request has been unanswered for a while, until it is answered.
+    /// Releases the place of a holder whose request has been unanswered for a while. See ``resume(_:)``.
     mutating func startAwaiting(_ holder: Holder) {
         guard var hold = holds[holder], !hold.isAwaiting else { return }
         hold.isAwaiting = true
@@ -144,7 +145,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Gives a holder its place again after its request was answered.
+    /// Assigns a place to a holder again after its request was answered.
     mutating func resume(_ holder: Holder) {
         guard var hold = holds[holder], hold.isAwaiting else { return }
         hold.isAwaiting = false
@@ -155,7 +156,7 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Releases everything that a holder has.
+    /// Removes a holder and releases its place.
     package mutating func release(_ holder: Holder) {
         resume(holder)
         guard let hold = holds.removeValue(forKey: holder) else { return }
@@ -179,12 +180,13 @@ package struct HostPlaces<Holder: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Assigns places to candidates, one of each organization in turn, in random order of the organizations.
+    /// Assigns places to candidates. Organizations take turns in random order, with one candidate per turn.
     ///
     /// - Parameters:
-    ///   - candidates: the candidates by organization. Each list is in reverse order.
+    ///   - candidates: the candidates by organization. In each list, the last candidate is the first to get a place.
     ///   - share: the maximum number of holders of an organization.
-    /// - Returns: the candidates that got places, and whether others got none because too many places are taken.
+    /// - Returns: the candidates that got places, and whether other candidates got none because too many places are
+    ///   taken.
     package mutating func choose(
         _ candidates: [UUID: [Holder]],
         atMost share: Int

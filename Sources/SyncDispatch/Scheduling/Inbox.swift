@@ -4,7 +4,7 @@ import Synchronization
 
 /// Messages to the dispatcher, collected until it reads them.
 ///
-/// The number of ready lanes is limited. Lanes beyond the capacity are dropped, and found by polling.
+/// The number of ready lanes is limited. Further lanes are dropped, and a later poll finds them.
 final class Inbox: Sendable {
     /// The maximum number of stored ready lanes.
     static let capacity = 20_000
@@ -20,7 +20,7 @@ final class Inbox: Sendable {
         var found: [Found] = []
         /// The result of a search over all organizations.
         var due: Due?
-        /// The limits of organizations' running lanes, as runners have read them.
+        /// Organizations' limits of running lanes, which runners have read.
         var caps: [UUID: Int] = [:]
         /// The outcomes of requests to upstreams, in order.
         var requests: [HostClock<LaneKey>.Event] = []

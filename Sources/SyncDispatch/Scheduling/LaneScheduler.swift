@@ -5,18 +5,19 @@ import SyncModel
 /// Selects the next lane to run. Organizations take turns, and each has a limit of running lanes.
 ///
 /// ``HostPlaces`` limits all lanes together. Organizations whose upstreams are slow have a separate queue, and the two
-/// queues take turns. So a lane never waits because of lanes with slow upstreams.
+/// queues take turns. As a result, lanes with slow upstreams do not delay other lanes.
 ///
-/// Only the dispatcher owns this value. Lanes that are dropped for lack of capacity are found again by polling.
+/// Only the dispatcher's loop uses this value. If lanes are dropped for lack of capacity, a later poll finds them
+/// again.
 struct LaneScheduler {
     /// The maximum number of waiting lanes of an organization. Further lanes remain in the database.
     static let waitingLimit = 1_000
     /// The limit of an organization without an upstream.
     static let defaultCap = 64
-    /// The limit of an organization whose own limit is not known yet, because its first lane reads it.
+    /// The limit of an organization until its first lane has read the organization's own limit.
     static let unknownCap = 1
-    /// The maximum number of organizations at their limit that the search for the next lane skips. They move to the end
-    /// of their queue.
+    /// The maximum number of organizations that a search for the next lane skips because they are at their limit.
+    /// Skipped organizations move to the end of their queue.
     private static let scanLimit = 8_192
 
     private struct Tenant {
@@ -35,14 +36,14 @@ struct LaneScheduler {
     private enum Place {
         case waiting
         case running
-        /// The lane is running, and was reported as ready since its run began, so it must run again.
+        /// The lane is running. It was reported as ready after its run began, and must therefore run again.
         case runningAgain
     }
 
     private var tenants: [UUID: Tenant] = [:]
-    /// Organizations with lanes that may run, except those whose upstreams are slow.
+    /// Organizations that have lanes to run, except organizations with slow upstreams.
     private var line: Deque<UUID> = []
-    /// Organizations with lanes that may run, whose upstreams are slow.
+    /// Organizations with slow upstreams that have lanes to run.
     private var slowLine: Deque<UUID> = []
     private var isSlowLineNext = false
     private var places: [LaneKey: Place] = [:]
@@ -54,8 +55,8 @@ struct LaneScheduler {
     var runningCount: Int { hosts.count }
 
     /// - Parameters:
-    ///   - capacity: the number of lanes that work concurrently, over all organizations.
-    ///   - requests: the number of lanes that run concurrently, including lanes that await a response; nil for the
+    ///   - capacity: the maximum number of lanes that work concurrently, over all organizations.
+    ///   - requests: the maximum number of lanes that run concurrently, including lanes that await a response; nil for the
     ///     default.
     init(capacity: Int, requests: Int? = nil) {
         hosts = HostPlaces(HostPlaces.Limits(places: capacity, requests: requests))
@@ -127,7 +128,7 @@ struct LaneScheduler {
         return nil
     }
 
-    /// Applies an event of the clock of requests to upstreams.
+    /// Applies an event of the dispatcher's ``HostClock``.
     mutating func apply(_ event: HostClock<LaneKey>.Event) { hosts.apply(event) }
 
     /// Records that a lane was released.
@@ -144,10 +145,10 @@ struct LaneScheduler {
 
     /// The organizations whose lanes should release their places after a long run.
     struct Contention {
-        /// All places are taken while lanes wait.
+        /// Whether all organizations are included, because all places are taken while lanes wait.
         var includesAll = false
-        /// Organizations that have reached their limit while further lanes of them wait, and organizations with slow
-        /// upstreams while other such organizations wait.
+        /// The organizations that have reached their limit and have further waiting lanes. If organizations with slow
+        /// upstreams wait for places, the set also contains all organizations with slow upstreams and running lanes.
         var organizations: Set<UUID> = []
 
         func includes(_ organization: UUID) -> Bool { includesAll || organizations.contains(organization) }
@@ -164,7 +165,7 @@ struct LaneScheduler {
         return Contention(organizations: Set(crowded.keys))
     }
 
-    /// Whether more lanes are due than can run in this replica, so that other replicas must be notified.
+    /// Whether more lanes are due than this replica can run. If so, the dispatcher notifies other replicas.
     var isFull: Bool {
         !line.isEmpty && !hosts.hasRoom(isSlow: false) || !slowLine.isEmpty && !hosts.hasRoom(isSlow: true)
             || tenants.values.contains { $0.mayHaveMore }

@@ -24,7 +24,7 @@ struct LaneSearch: Sendable {
         inbox.post { messages in
             messages.due =
                 search.map { Inbox.Due(lanes: $0.lanes, isAll: $0.isAll) } ?? Inbox.Due(lanes: [], isAll: true)
-            // postponed lanes may have taken the place of others in the result
+            // postponed lanes may have displaced other lanes from the limited result
             if let search, !search.isAll, search.hasPostponed { messages.mustPoll = true }
         }
     }
@@ -55,10 +55,10 @@ struct LaneSearch: Sendable {
         }
     }
 
-    /// Separates lanes to be postponed, because the circuit of their upstream is open and a claim would have no effect.
+    /// Separates lanes that can be claimed from lanes to postpone.
     ///
-    /// Once a probe is allowed, one lane of the upstream is not postponed. It is preferably a lane whose last probe did
-    /// not fail.
+    /// A lane is postponed while its upstream's circuit is open, because a claim would have no effect. Once a probe is
+    /// allowed, one lane of the upstream is not postponed, preferably a lane whose last probe did not fail.
     private func sort(
         _ due: [LaneKey],
         running: Set<LaneKey>

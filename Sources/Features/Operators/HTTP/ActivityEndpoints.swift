@@ -37,7 +37,7 @@ struct ActivityEndpoints: Sendable {
         return Answer(.ok, json: json)
     }
 
-    /// Lists entities, or shows a single entity, with its document if requested.
+    /// Lists entities, or shows a single entity. The single entity includes its document if requested.
     func entities(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(
             of: exchange,
@@ -95,7 +95,7 @@ struct ActivityEndpoints: Sendable {
 }
 
 extension URLQuery {
-    /// The server id of an entity, whose type must also be given.
+    /// The server id of an entity. The query must also contain the entity's type.
     fileprivate func entityID() throws(Problem) -> String? {
         guard let id = try plainText("entity_id", atMost: ServerID.maximumBytes) else { return nil }
         guard try text("entity_type") != nil else { throw Self.invalid("entity_id", "requires 'entity_type'") }

@@ -38,7 +38,8 @@ struct ConsoleEndpoint: Sendable {
         self.files = files
     }
 
-    /// Returns a file by its name. All names without a dot are paths of the console's pages, and return `index.html`.
+    /// Returns a file by its name. A name without a dot is the path of one of the console's pages, and returns
+    /// `index.html`.
     func read(_ exchange: Exchange) async throws -> Answer {
         let path = exchange.parameters.first.map(String.init) ?? ""
         let name = path.contains(".") ? path : Self.index
@@ -47,7 +48,7 @@ struct ConsoleEndpoint: Sendable {
         answer.contentType = file.type
         if file.tag.isAmong(exchange.headers[.ifNoneMatch]) { answer = Answer(.notModified) }
         answer.headers[.eTag] = file.tag.text
-        // the browser's Back button would otherwise show a stored page with all of its data
+        // without this header, the browser's Back button would show a stored page with all of its data
         answer.headers[.cacheControl] = name == Self.index ? "no-store" : "no-cache"
         answer.headers[.referrerPolicy] = "no-referrer"
         answer.headers[.crossOriginOpenerPolicy] = "same-origin"

@@ -5,10 +5,10 @@ import SyncHTTP
 package import SyncModel
 import SyncStore
 
-/// Stuck mutations and stopped lanes over all organizations.
+/// Stuck mutations (failed or in conflict) and stopped lanes, over all organizations.
 ///
-/// `GET /admin/failures` groups these mutations, and `GET /admin/mutations` lists them. `GET /admin/lanes` lists the
-/// lanes in which nothing runs.
+/// `GET /admin/failures` groups the stuck mutations, and `GET /admin/mutations` lists them. `GET /admin/lanes` lists
+/// the lanes in which nothing runs.
 package struct FailureEndpoints: Sendable {
     /// The number of groups on a page: the default, and the maximum.
     private static let groups = (standard: 50, maximum: 100)
@@ -74,7 +74,7 @@ extension URLQuery {
     /// The parameters that select stuck mutations.
     static let stuckFilter: Set = ["organization_id", "status", "entity_type", "response_status", "error_code"]
 
-    /// Reads the filter without `user_id`, which not all lists support.
+    /// Reads the filter without `user_id`, because not all lists support this parameter.
     func stuckFilter() throws(Problem) -> FailureFilter {
         var filter = FailureFilter()
         for word in list("status") {
@@ -85,7 +85,7 @@ extension URLQuery {
         }
         filter.entityType = try entityType("entity_type")
         if let text = try text("response_status") {
-            // `none` is also a valid value
+            // `none` means that there was no response
             guard let status = text == "none" ? 0 : Int16(text), text == "none" || (100...599).contains(status) else {
                 throw URLQuery.invalid("response_status", "must be an HTTP status, or none")
             }
@@ -133,7 +133,8 @@ extension FailureGroup: AnswerBody {
 extension MutationSummary {
     typealias Members = (inout JSONWriter) -> Void
 
-    /// Writes the members of a mutation in a list. The members of a single list have fixed places among them.
+    /// Writes the members that all lists of mutations have. The closures write the further members of a list between
+    /// them.
     func writeMembers(
         to writer: inout JSONWriter,
         changedAt: Timestamp,
@@ -207,11 +208,11 @@ struct StoppedLanesAnswer: AnswerBody {
 }
 
 extension Int16 {
-    /// The status; nil for 0, which means no status.
+    /// The status; nil for 0, which means that there is no status.
     var asStatus: Int64? { self == 0 ? nil : Int64(self) }
 }
 
-/// The users on a page over all organizations, each with the subjects that issuers use for the user.
+/// The users on a page that covers all organizations, each with the subjects that issuers use for the user.
 struct LaneUsers: Sendable {
     private let lanes: [LaneKey]
     private let subjects: [LaneKey: [Subject]]

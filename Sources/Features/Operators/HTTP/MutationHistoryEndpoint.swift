@@ -7,8 +7,8 @@ import SyncStore
 
 /// `GET /admin/organizations/{id}/users/{user}/mutations/{mutation}`: the history of one mutation.
 ///
-/// Content of the user and of the upstream is shown only on request, and only after the request was recorded in the
-/// audit log.
+/// Content of the user and of the upstream is shown only if it is requested, and only after the request was recorded in
+/// the audit log.
 struct MutationHistoryEndpoint: Sendable {
     let store: Store
 
@@ -45,7 +45,7 @@ struct MutationHistoryEndpoint: Sendable {
 
 /// A mutation's history, with or without the content of its user and of the upstream.
 struct MutationHistoryAnswer: AnswerBody {
-    /// The members that are withheld and shown as null. They contain no ids.
+    /// The members that are shown as null if the content is not requested. These members contain no ids.
     private static let redacted = [
         "mutation.endpoint", "mutation.payload", "mutation.headers", "mutation.etag", "mutation.response.body",
         "mutation.error.current", "mutation.last_error", "pushed.endpoint", "pushed.payload", "pushed.headers",
@@ -129,7 +129,8 @@ private struct SentRequestAnswer: AnswerBody {
         let request = mutationHistory.request
         writer.member("method", request.method)
         guard showsPayload else {
-            // the path may have a query from the app, and pointers name members of the payload
+            // these members are null because the path may have a query from the app, and pointers name members of the
+            // payload
             writer.member(null: "url")
             writer.member(null: "url_path")
             writer.member(null: "headers")

@@ -30,7 +30,7 @@ struct NowEndpoints: Sendable {
         var answer = Answer(.ok)
         answer.contentType = Self.eventType
         answer.headers[.cacheControl] = "no-store"
-        // nginx would hold events until a buffer is full
+        // without this header, nginx would hold back events until a buffer is full
         answer.headers[.xAccelBuffering] = "no"
         guard exchange.head.method != .head else {
             answer.stream = { _ in }
@@ -49,13 +49,13 @@ struct NowEndpoints: Sendable {
     }
 
     private static func end(_ end: @Sendable () -> Void, after longest: Duration) async {
-        // cancelled if the stream ends earlier
+        // the sleep is cancelled if the stream ends earlier
         try? await Task.sleep(for: longest)
         end()
     }
 }
 
-/// The current state of all gateways for operators. Rates, history and circuits are of this gateway only.
+/// The current state of all gateways for operators. Rates, history and circuits are those of this gateway only.
 struct NowView: AnswerBody {
     /// The maximum number of circuits that are shown.
     static let maximumCircuits = 100
@@ -76,7 +76,7 @@ struct NowView: AnswerBody {
         writer.member("replicas", state.replicas) { writer, replica in
             writer.object { writer in
                 writer.member("gateway_id", replica.id)
-                // this gateway does not know the versions of the others
+                // this gateway has no information about the versions of other gateways
                 writer.member("version", replica.id == gateway ? version : nil)
                 writer.member("last_seen_at", replica.lastSeenAt.rfc3339)
             }
@@ -136,7 +136,8 @@ struct NowView: AnswerBody {
         writer.member("day", object: { write(traffic.day, to: &$0) })
     }
 
-    /// The series of the last day has no age of the oldest waiting mutation, because its points are too far apart.
+    /// Writes a series. The series of the last day omits the age of the oldest waiting mutation, because its points are
+    /// too far apart.
     private func write(_ traffic: TrafficSeries, to writer: inout JSONWriter) {
         let points = traffic.points
         writer.member("step_seconds", traffic.step)

@@ -12,7 +12,7 @@ struct OperationEndpoints: Sendable {
     let operations: OperationStore
     let bodies: BodyReader
 
-    /// Responds with the number of mutations that an operation would process, and the first of them.
+    /// Responds with the number of mutations that an operation would process, and with the first of these mutations.
     func preview(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         exchange.act?.markDryRun()
@@ -61,7 +61,7 @@ struct OperationEndpoints: Sendable {
         return try .found(await operations.operation(id, in: organization))
     }
 
-    /// Ends an operation; the response has its state.
+    /// Ends an operation, and responds with its state.
     func cancel(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let (organization, id) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
@@ -94,7 +94,8 @@ struct OperationEndpoints: Sendable {
 
 // MARK: - BulkEndpoints
 
-/// `/admin/organizations/{id}/mutations`: the stuck mutations of all users, and their bulk retry and discard.
+/// `/admin/organizations/{id}/mutations`: the stuck mutations (failed or in conflict) of all users, and their bulk
+/// retry and discard.
 struct BulkEndpoints: Sendable {
     let store: Store
     let bodies: BodyReader
@@ -107,10 +108,9 @@ struct BulkEndpoints: Sendable {
 
     private static let listQuery = URLQuery.mutationFilter.union(["user_id"])
 
-    /// The user whose mutations are viewed.
+    /// Returns the target for the audit log: the user whose mutations are viewed.
     ///
-    /// A device is recorded only together with its user, because an erasure does not search for a device without a
-    /// user.
+    /// A device id is recorded only together with its user, because an erasure does not find a device without a user.
     func looked(_ exchange: Exchange) throws(Problem) -> AuditTarget {
         let query = try URLQuery(of: exchange, allowing: Self.listQuery)
         var target = AuditTarget()
@@ -223,7 +223,7 @@ extension OperationStore.Page: AnswerBody {
     }
 }
 
-/// The mutations that an operation would process, and the users of the sample.
+/// The mutations that an operation would process, and the users of the sample mutations.
 struct OperationPreviewAnswer: AnswerBody {
     let preview: OperationStore.Preview
     let subjects: [UUID: [Subject]]

@@ -5,7 +5,7 @@ import SyncHTTP
 import SyncModel
 import SyncStore
 
-/// An operator's decisions about one mutation of a user. Bodies, rules and responses are those of the user's own
+/// An operator's decisions about one mutation of a user. Bodies, rules and responses are the same as for the user's own
 /// requests.
 ///
 /// `POST /admin/organizations/{id}/users/{user}/mutations/{mutation}/retry`, `…/discard`, `…/resolve`.
@@ -16,7 +16,7 @@ struct OperatorSettleEndpoints: Sendable {
     func retry(_ exchange: Exchange) async throws -> Answer {
         let query = try URLQuery(of: exchange, allowing: ["validate"])
         let isDryRun = try query.flag("validate")
-        // the status and the action alone would not distinguish a dry run from a retry in the audit log
+        // without this entry, the audit log would not distinguish a dry run from a retry
         if isDryRun {
             exchange.act?.record("validated", true)
             exchange.act?.markDryRun()
@@ -44,8 +44,8 @@ struct OperatorSettleEndpoints: Sendable {
 }
 
 extension Catalog {
-    /// Returns the organization and the user that the first two parameters of an operator's path name. For a joined
-    /// user, returns the user into whom that user was joined.
+    /// Returns the organization and the user from the first two parameters of an operator's path. If the user was
+    /// joined into another user, the target user is returned.
     func owner(of exchange: Exchange) async throws -> (organization: Organization, user: UUID) {
         let (id, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         guard let organization = try await organization(id) else { throw Refusal.notFound }
@@ -56,7 +56,7 @@ extension Catalog {
 extension AuditRecorder {
     /// Records the filter of a request to settle mutations, or the first of the request's ids.
     ///
-    /// Neither a device nor a text of a user is recorded, because an erasure does not search for them in the audit log.
+    /// Neither devices nor texts of users are recorded, because an erasure does not search for them in the audit log.
     func record(_ request: BulkRequest) {
         record("statuses", texts: request.statuses.map(\.rawValue))
         if let type = request.entityType { record("entity_type", type) }

@@ -8,16 +8,17 @@ import SyncStore
 import Synchronization
 import Telemetry
 
-/// Serves the operator dashboard: polls once for all viewers, keeps the last hour and day of this gateway's traffic, and
-/// streams updates to listeners.
+/// Serves the operator dashboard. It polls once for all viewers, keeps the last hour and the last day of this gateway's
+/// traffic, and streams updates to listeners.
 final class OperatorStatusService: Service {
     /// The maximum number of concurrent streams.
     static let maximumListeners = 32
-    /// The maximum number of frames that wait for a listener; a slower listener misses the oldest.
+    /// The maximum number of frames that wait for a listener. If a listener is slower, it misses the oldest frames.
     private static let backlog = 16
-    /// The number of ticks, of a second each, between two `now` events.
+    /// The number of ticks between two `now` events. A tick is one second.
     private static let nowTicks = 2
-    /// The number of ticks between two reads of the oldest waiting mutation. Each point of the last hour has one read.
+    /// The number of ticks between two reads of the oldest waiting mutation. There is one read for each point of the
+    /// last hour.
     private static let oldestTicks = 15
 
     let reader: NowReader
@@ -113,7 +114,8 @@ final class OperatorStatusService: Service {
 
     private var isListenedTo: Bool { listeners.withLock { !$0.all.isEmpty } }
 
-    /// Returns a stream of event frames, and a function that ends the stream; nil at the maximum number of streams.
+    /// Returns a stream of event frames, and a function that ends the stream. Returns nil if there are too many
+    /// streams.
     ///
     /// The stream also ends when the gateway stops, and when its consumer ends.
     func listen() -> (frames: AsyncStream<[UInt8]>, end: @Sendable () -> Void)? {
@@ -148,7 +150,7 @@ final class OperatorStatusService: Service {
         do throws(Problem) {
             publish(OperatorFrame.now(try await view(withHistory: false)))
         } catch {
-            // the streams stay open, and the frame shows that the gateway is alive
+            // the streams stay open, and this frame shows that the gateway is alive
             publish(EventFrame.keepAlive)
         }
     }
@@ -163,7 +165,7 @@ final class OperatorStatusService: Service {
 
 /// Frames of the operators' events (WHATWG HTML, 9.2.5).
 ///
-/// They have no ids: a client that reconnects reads the whole state again.
+/// The frames have no ids, because a client that reconnects reads the whole state again.
 enum OperatorFrame {
     static let opening = Array("retry: 2000\n\n".utf8)
 
@@ -182,7 +184,7 @@ enum OperatorFrame {
         return frame("operation", data)
     }
 
-    /// The data have no line breaks.
+    /// Makes a frame. The data must not contain line breaks.
     private static func frame(_ name: StaticString, _ data: [UInt8]) -> [UInt8] {
         Array("event: \(name)\ndata: ".utf8) + data + Array("\n\n".utf8)
     }

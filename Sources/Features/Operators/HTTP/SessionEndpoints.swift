@@ -7,7 +7,7 @@ package import SyncModel
 import SyncStore
 import Synchronization
 
-/// `/console/session`: an operator signs in with a token, and out again.
+/// `/console/session`: an operator signs in with a token, and signs out.
 struct SessionEndpoints: Sendable {
     let authenticator: OperatorAuthenticator
     let bodies: BodyReader
@@ -28,7 +28,8 @@ struct SessionEndpoints: Sendable {
         let text = try await bodies.withUnverifiedBody(of: exchange, addressedTo: LaneKey.nobody.user) { body, _ in
             try Self.table.read(body, into: "")
         }
-        // after the body was read: a client with many waiting bodies gets no additional attempts
+        // the attempt is counted after the body was read, so that a client with many waiting bodies gets no additional
+        // attempts
         let (address, now) = (exchange.channel.remoteAddress?.ipAddress ?? "", authenticator.now())
         switch limit.attempt(address, at: now, { authenticator.tokens.token(text) }) {
         case .right(let token):
@@ -46,8 +47,8 @@ struct SessionEndpoints: Sendable {
 
     /// Ends the session for all gateways and removes the cookie.
     ///
-    /// If the end cannot be stored, the response still removes the cookie, and its error status shows that a copy of
-    /// the cookie may still be valid.
+    /// If the end cannot be stored, the response still removes the cookie. Its error status shows that a copy of the
+    /// cookie may still be valid.
     func signOut(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         guard RequestOrigin(exchange.head).maySignIn else {
@@ -75,20 +76,20 @@ struct SessionEndpoints: Sendable {
         return answer
     }
 
-    /// The table of the body, which has the token.
+    /// The definition of the body, which contains the token.
     private static let table = MemberTable<String, Never>("a sign-in", missing: .alone) {
         BodyMember("token", .text("must be a text", rule: Rule.memberType) { _ in true }, into: \.self)
             .required("token must be an operator's token")
     }
 }
 
-/// Counts wrong tokens at the sign-in for each address, so that guessing slows down only the guesser.
+/// Counts wrong tokens at the sign-in for each address. Too many wrong tokens delay only the address that sent them.
 package final class SignInLimit: Sendable {
     /// The maximum number of wrong tokens of an address within a window.
     package static let tries = 10
-    /// The window, in seconds.
+    /// The duration of a window, in seconds.
     package static let seconds: Int64 = 60
-    /// The maximum number of stored addresses; beyond it, the oldest are removed.
+    /// The maximum number of stored addresses. If there are more, the oldest are removed.
     package static let addresses = 1_024
 
     private struct Window {
@@ -102,15 +103,15 @@ package final class SignInLimit: Sendable {
     package enum Attempt<Found: Sendable>: Sendable {
         case right(Found)
         case wrong
-        /// There were too many earlier attempts, and the token was not checked. The address can try again after
+        /// There were too many earlier attempts, so the token was not checked. The address can try again after
         /// `seconds`.
         case tooMany(seconds: Int64)
     }
 
-    /// Makes an attempt and counts it, in one step, so that concurrent attempts count like sequential ones.
+    /// Makes an attempt and counts it in one step, so that concurrent attempts are counted like sequential attempts.
     ///
-    /// - Parameter find: returns what the token authenticates; nil for a wrong token. It must be quick, since other
-    ///   attempts wait for it.
+    /// - Parameter find: returns the operator whom the token authenticates; nil for a wrong token. It must be quick,
+    ///   because other attempts wait for it.
     package func attempt<Found: Sendable>(_ address: String, at now: Timestamp, _ find: () -> Found?) -> Attempt<Found>
     {
         windows.withLock { windows -> Attempt<Found> in
@@ -155,7 +156,7 @@ struct MeEndpoint: Sendable {
             writer.object { writer in
                 writer.member("organization_id", demo.organization)
                 writer.member("user_id", demo.user)
-                // a port that the system chooses is unknown here
+                // if the system chooses the port, the port is unknown here
                 writer.member("api", address.port == 0 ? nil : "http://\(address)/v1")
             }
         }

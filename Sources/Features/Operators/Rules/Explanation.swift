@@ -4,15 +4,15 @@ import SyncModel
 
 /// Explains in sentences why a user's write has not arrived.
 ///
-/// The order of the checks is that of an operator's manual search. The explanation depends on the snapshot alone.
+/// The checks are in the order in which an operator would search. The explanation depends only on the snapshot.
 package struct Explanation: Sendable {
-    /// Seconds after which a device counts as silent.
+    /// The time in seconds without contact after which a device counts as silent.
     static let silence: Double = 86_400
     /// The maximum number of devices that findings mention.
     static let devices = 20
 
     /// The findings, worst first. Findings of the same severity are in this order: the organization, the user, the
-    /// mutation and the entity in question, the lane, devices.
+    /// mutation of the question, the entity of the question, the lane, the devices.
     package let findings: [Finding]
 
     package init(of snapshot: UserSnapshot) {
@@ -243,7 +243,7 @@ package struct Explanation: Sendable {
         )
     }
 
-    // MARK: - The mutation that is asked about
+    // MARK: - The mutation of the question
 
     private static func mutation(_ question: UserSnapshot.Question, _ snapshot: UserSnapshot) -> [Finding] {
         let id = question.id
@@ -380,7 +380,7 @@ private enum Words {
         number == 1 ? "1 \(noun)" : "\(number) \(noun)s"
     }
 
-    /// Returns the number with its noun; nil for zero, because sentences do not mention it.
+    /// Returns the number with its noun. Returns nil for zero, because sentences do not mention a number of zero.
     static func someOrNone(_ number: Int64, _ noun: String) -> String? {
         number > 0 ? count(number, noun) : nil
     }

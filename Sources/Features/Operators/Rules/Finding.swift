@@ -2,18 +2,18 @@ package import FoundationEssentials
 import JSONText
 package import SyncModel
 
-/// A sentence that explains why a user's write has not arrived, or states that it has.
+/// A sentence that explains why a user's write has not arrived, or that confirms its arrival.
 package struct Finding: Sendable, Hashable {
     package enum Severity: String, Sendable, Hashable, CaseIterable {
         /// The state is as expected.
         case info
-        /// The write is delayed, and continues without intervention.
+        /// The write is delayed, and will continue without intervention.
         case warning
         /// Nothing continues until a user or an operator acts.
         case problem
     }
 
-    /// The names of findings, for programs.
+    /// The codes of findings, for programs.
     package enum Code: String, Sendable, Hashable, CaseIterable {
         // the organization and the user
         case organizationSuspended = "organization_suspended"
@@ -61,7 +61,7 @@ package struct Finding: Sendable, Hashable {
     package let action: String?
     /// The mutation of the finding.
     package let mutation: UUID?
-    /// The time at which the state ends without intervention, if known.
+    /// The time at which the state ends without intervention; nil if this time is unknown.
     package let until: Timestamp?
 
     init(
@@ -83,17 +83,17 @@ package struct Finding: Sendable, Hashable {
 
 /// The facts for an explanation of a user, as of one moment.
 package struct UserSnapshot: Sendable {
-    /// Whether requests of the user are served.
+    /// The access of the user: whether requests of the user are served.
     package enum Standing: Sendable, Hashable {
         case itself
-        /// The user was joined into another user, who has all data now.
+        /// The user was joined into another user, who now has all data.
         case part(of: UUID)
         /// The user is being joined with another user.
         case joining
         case erased
     }
 
-    /// The mutation of the question.
+    /// The mutation that the question is about.
     package struct Question: Sendable {
         package let id: UUID
         /// The mutation's record; nil if the user has no mutation with this id.
@@ -108,17 +108,17 @@ package struct UserSnapshot: Sendable {
         }
     }
 
-    /// The entity of the question.
+    /// The entity that the question is about.
     package struct EntityQuestion: Sendable {
         package let user: UUID
         package let key: EntityKey
         /// The entity's type; nil for an unregistered type.
         package var type: EntityType?
-        /// The entity; nil if none is stored.
+        /// The entity; nil if no such entity is stored.
         package var state: EntityState?
-        /// The names of its channels, in the order of the templates.
+        /// The names of the entity's channels, in the order of the templates.
         package var channels: [String] = []
-        /// The grants by which the user holds channels of the entity, with their sources.
+        /// The grants through which the user holds channels of the entity, with their sources.
         package var grants: [(channel: String, role: ChannelRole, source: String)] = []
 
         package init(user: UUID, key: EntityKey) { (self.user, self.key) = (user, key) }
@@ -126,17 +126,17 @@ package struct UserSnapshot: Sendable {
 
     package var organization: OrganizationStatus
     package var standing: Standing
-    /// Whether the organization knows the user.
+    /// Whether the organization has a record of the user.
     package var isKnown: Bool
-    /// Whether the user's requests are accepted: an operator provisioned the user, or the organization does not require
-    /// that.
+    /// Whether the user's requests are accepted: either an operator provisioned the user, or the organization does not
+    /// require provisioning.
     package var isLetIn = true
     package var backlog: Backlog
     /// The lane; nil for a user without a lane.
     package var lane: LaneState?
     package var mutation: Question?
     package var entity: EntityQuestion?
-    /// The device of the question; nil for all devices.
+    /// The device that the question is about; nil for all devices.
     package var device: UUID?
     package var now: Timestamp
 
@@ -162,7 +162,7 @@ package struct UserSnapshot: Sendable {
 }
 
 extension UserSnapshot.EntityQuestion {
-    /// The reason why the user sees the entity or does not see it.
+    /// The finding that explains why the user sees the entity, or does not see it.
     var finding: Finding {
         let name = "\(key.type) \(key.id)"
         guard let type, let state else {

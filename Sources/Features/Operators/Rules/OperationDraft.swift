@@ -5,8 +5,8 @@ package import SyncModel
 /// An operator's request to settle many mutations of an organization in the background, or to evaluate the channels of
 /// all entities of a type.
 ///
-/// Its form is `{"kind", "filter", "dependents"?, "strategy"?, "reason", "per_second"?}`. A preview needs neither
-/// reason nor strategy.
+/// The JSON is `{"kind", "filter", "dependents"?, "strategy"?, "reason", "per_second"?}`. A preview requires neither a
+/// reason nor a strategy.
 package struct OperationDraft: Sendable, Hashable {
     /// The maximum number of ids in a filter.
     package static let maximumIDs = 1_000
@@ -19,9 +19,9 @@ package struct OperationDraft: Sendable, Hashable {
     package private(set) var filter = FailureFilter()
     /// The ids to which the operation is limited; nil for all mutations.
     package private(set) var ids: [UUID]?
-    /// For a discard: the treatment of dependants. With nil, a mutation with dependants stays unchanged.
+    /// The treatment of dependants in a discard. If it is nil, a mutation with dependants stays unchanged.
     package let dependants: DependantsChoice?
-    /// For a resolution: whose version wins.
+    /// The version that wins in a resolution.
     package let strategy: ResolveRequest.Strategy?
     package let reason: String
     package let perSecond: Int
@@ -68,7 +68,7 @@ package struct OperationDraft: Sendable, Hashable {
         }
     }
 
-    /// The filter of a request and of an operation.
+    /// The filter of a request and of a stored operation.
     package static let filterTable = MemberTable<Self, (filter: FailureFilter, ids: [UUID]?)>("a filter") {
         BodyMember("status", .statuses(MutationStatus.forAPerson), into: \.filter.statuses)
             .shown { $0.filter.statuses.map(\.rawValue) }
@@ -115,7 +115,7 @@ package struct OperationDraft: Sendable, Hashable {
 }
 
 extension MemberKind<Int16> {
-    /// 0 means no status.
+    /// An HTTP status, or 0 for no status.
     fileprivate static var responseStatus: Self {
         Self("must be an HTTP status, or 0 for none") { value in
             value.int64.flatMap { $0 == 0 || (100...599).contains($0) ? Int16($0) : nil }
@@ -129,7 +129,7 @@ extension MemberKind<String> {
     }
 }
 
-/// The action of an operation on each of its mutations or entities.
+/// The action that an operation applies to each of its mutations or entities.
 package enum OperationKind: String, Sendable, Hashable, CaseIterable {
     case retry
     case discard
@@ -142,7 +142,7 @@ package enum OperationKind: String, Sendable, Hashable, CaseIterable {
 package enum OperationState: String, Sendable, Hashable, CaseIterable {
     /// A gateway processes the operation, or will do so soon.
     case running
-    /// An operator ended the operation; the mutations that it settled before stay settled.
+    /// An operator ended the operation. Mutations that it had already settled stay settled.
     case cancelled
     /// The operation has processed all of its mutations.
     case done
@@ -152,7 +152,7 @@ package enum OperationState: String, Sendable, Hashable, CaseIterable {
 
 // MARK: - OperationTally
 
-/// The results of an operation so far, or of a part of it.
+/// The results of an operation so far, or of one part of it.
 package struct OperationTally: Sendable, Hashable {
     /// The number of settled mutations.
     package var done: Int64 = 0
@@ -160,7 +160,7 @@ package struct OperationTally: Sendable, Hashable {
     package private(set) var skipped: Int64 = 0
     /// The number of mutations whose settling failed because of an error of the gateway.
     package private(set) var failed: Int64 = 0
-    /// The reasons of skipped and failed mutations, by the problem's code.
+    /// The reasons for skipped and failed mutations, by the problem's code.
     package private(set) var reasons: [ByteExactString: Int64] = [:]
 
     package init() {}
@@ -185,13 +185,13 @@ package struct OperationTally: Sendable, Hashable {
 
     // MARK: - Stored reasons
 
-    /// `{"code": count}`
+    /// Reads the reasons from their stored form, `{"code": count}`.
     package static func reasons(stored json: [UInt8]) -> [ByteExactString: Int64] {
         guard let members = try? JSONTree(parsing: json).root.members else { return [:] }
         return Dictionary(members.map { (ByteExactString($0.name.string), $0.value.int64 ?? 0) }) { $1 }
     }
 
-    /// The stored form of reasons.
+    /// Returns the stored form of reasons.
     package static func json(of reasons: [ByteExactString: Int64]) -> [UInt8] {
         JSONWriter.object { writer in
             for (code, count) in reasons.sorted(by: { $0.key < $1.key }) {
@@ -202,7 +202,7 @@ package struct OperationTally: Sendable, Hashable {
     }
 }
 
-/// The pace of an operation: never above its limit over the whole run, and no faster after a delay.
+/// The pace of an operation. Its rate never exceeds the limit, not even to make up for a delay.
 package struct OperationPace: Sendable {
     /// The maximum number of mutations that one step reads.
     package static let batch = 50
@@ -213,10 +213,10 @@ package struct OperationPace: Sendable {
         self.perSecond = Double(max(1, perSecond))
     }
 
-    /// The maximum number of mutations of the next step: the number for one second, or ``batch``.
+    /// The maximum number of mutations of the next step: the number for one second, but at most ``batch``.
     package var limit: Int { max(1, min(Int(perSecond), Self.batch)) }
 
-    /// Seconds to pause after a step.
+    /// Returns the seconds to pause after a step.
     ///
     /// - Parameters:
     ///   - count: the number of mutations that the step settled.

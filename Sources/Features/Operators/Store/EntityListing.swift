@@ -4,11 +4,11 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Lists an organization's entities as the feed has them, without their documents, and reads a single entity with its
-/// document.
+/// Lists an organization's entities as stored in the feed, without their documents. It also reads a single entity with
+/// its document.
 ///
-/// A list of all types is ordered by position in the feed, the latest change first. A list of one type is ordered by
-/// id, in descending order. Both orders have an index, so a page reads only its rows.
+/// A list of all types is ordered by position in the feed, and begins with the latest change. A list of one type is
+/// ordered by id, in descending order. Both orders have an index, so a page reads only its own rows.
 package struct EntityListing: Sendable {
     package struct Page: Sendable {
         package let entities: [ListedEntity]
@@ -23,7 +23,7 @@ package struct EntityListing: Sendable {
     ///   - type: restricts the list to this type; nil lists all types.
     ///   - limit: 1 to 1,000.
     ///   - cursor: `next` of the previous page.
-    /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
+    /// - Throws: `invalid_request` for a cursor that is invalid or was made with another filter.
     package func page(
         of organization: UUID,
         type: String?,
@@ -59,7 +59,7 @@ package struct EntityListing: Sendable {
                 let find = EntityRows.find(at: [(organization: organization, key: key)])
                 let results = try await pool.readByIndex([query, find])
                 guard var entity = try results[0].read(ListedEntity.init).first else { return nil }
-                // a document that cannot be opened is shown as null, without waiting for a newer key
+                // a document that cannot be decrypted is shown as null, without waiting for a newer key
                 let seals = SealTable([organization: seal.withoutKeyRefresh])
                 entity.document = try results[1].read { try EntityRows.read(&$0, seals).state.document }.first ?? nil
                 return entity
@@ -125,7 +125,7 @@ package struct ListedEntity: Sendable {
     package let feedPosition: Int64
     package let createdAt: Timestamp
     package let updatedAt: Timestamp
-    /// The document, if it was requested and the entity is not deleted.
+    /// The document; nil if it was not requested, or if the entity is deleted.
     package internal(set) var document: [UInt8]?
 
     static let list = """
@@ -149,7 +149,7 @@ package struct ListedEntity: Sendable {
     }
 }
 
-/// A position in a list of entities, bound to its filter and its organization.
+/// A position in a list of entities. It is valid only for the filter and the organization with which it was made.
 private struct EntityCursor {
     /// The position in the feed, in a list of all types.
     let position: Int64
@@ -165,7 +165,7 @@ private struct EntityCursor {
             (position, id) = (.max, nil)
             return
         }
-        // an id can contain points
+        // an id can contain dots
         let parts = text.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3, parts[0] == "e1", let made = UInt64(parts[1], radix: 36) else { throw .foreignCursor }
         guard made == filter else { throw .cursorOfAnotherFilter }

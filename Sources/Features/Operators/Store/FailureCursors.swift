@@ -4,7 +4,8 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// A position among the groups of stuck mutations, bound to its filter.
+/// A position among the groups of stuck mutations (failed or in conflict). It is valid only for the filter with which
+/// it was made.
 struct FailureGroupCursor {
     let organization: UUID
     /// The group after which the page begins; nil for the organization's first group.
@@ -40,7 +41,7 @@ struct FailureGroupCursor {
     }
 }
 
-/// A position among the stuck mutations, newest first, bound to its filter.
+/// A position among the stuck mutations, newest first. It is valid only for the filter with which it was made.
 struct FailureCursor {
     let place: FailurePosition
     private let filter: UInt64
@@ -68,12 +69,12 @@ struct FailureCursor {
     }
 }
 
-/// A position among the lanes in which nothing runs, bound to its filter.
+/// A position among the lanes in which nothing runs. It is valid only for the filter with which it was made.
 struct StoppedLaneCursor {
     let place: (at: Timestamp, organization: UUID, user: UUID)
     private let filter: UInt64
 
-    /// - Parameter now: the present time; lanes that are due later are waiting.
+    /// - Parameter now: the present time. Lanes that are due after this time are waiting.
     init(_ text: String?, _ state: StoppedLanes.State, _ organization: UUID?, now: Timestamp) throws(Problem) {
         filter = FeedCursor.filter([state.rawValue] + [organization?.lowercased].compactMap(\.self))
         guard let text else {
@@ -90,7 +91,7 @@ struct StoppedLaneCursor {
             let made = UInt64(parts[4], radix: 36)
         else { throw .foreignCursor }
         guard made == filter else { throw .cursorOfAnotherFilter }
-        // a lane whose time has passed since then is running, or is listed among the lanes that are due next
+        // a lane that has become due since then is running, or is listed among the lanes that are due next
         self.place = (max(Timestamp(microseconds: moment), now), organization ?? place, user)
     }
 
@@ -109,7 +110,7 @@ struct FailurePosition: Sendable, Hashable {
     let user: UUID
     let id: UUID
 
-    /// The position before all mutations, newest first.
+    /// The position before all mutations in the order from newest to oldest.
     static let newest = FailurePosition(
         at: Timestamp(microseconds: .max),
         organization: .greatest,
@@ -120,9 +121,10 @@ struct FailurePosition: Sendable, Hashable {
 
 // MARK: - FailureList
 
-/// Lists the stuck mutations, newest first, over all organizations or in one.
+/// Lists the stuck mutations (failed or in conflict), newest first, over all organizations or in one.
 ///
-/// A page reads a bounded number of mutations for any filter. A short or empty page can have a next page.
+/// The number of mutations that a page reads is bounded for any filter. A short or empty page can therefore have a next
+/// page.
 package struct FailureList: Sendable {
     package struct Page: Sendable {
         package let mutations: [FailedMutation]
@@ -134,11 +136,11 @@ package struct FailureList: Sendable {
     let failure: StoreFailure
 
     /// - Parameters:
-    ///   - organization: restricts the list to this organization. Nil lists all organizations; the filter must then not
-    ///     name a user.
+    ///   - organization: restricts the list to this organization. If it is nil, the list covers all organizations, and
+    ///     the filter must not name a user.
     ///   - limit: 1 to 1,000.
     ///   - cursor: `next` of the previous page.
-    /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
+    /// - Throws: `invalid_request` for a cursor that is invalid or was made with another filter.
     package func page(
         _ filter: FailureFilter,
         organization: UUID?,
@@ -192,7 +194,7 @@ package struct FailureList: Sendable {
         """
     )
 
-    /// Decrypts the problems. Problems of an organization that is locked stay encrypted.
+    /// Decrypts the problems. If an organization's keys are unavailable, its problems stay encrypted.
     private func read(_ rows: Rows) async throws -> [FailedMutation] {
         let owners = Set(try rows.read { try $0.read("organization_id", as: UUID.self) })
         var seals: [UUID: Seal] = [:]
@@ -210,7 +212,7 @@ package struct FailureList: Sendable {
     }
 }
 
-/// The part of a mutation that operators' lists have in common. It does not contain content of the user.
+/// The properties of a mutation that all of the operators' lists have. They contain no content of the user.
 package struct MutationSummary: Sendable {
     package let lane: LaneKey
     package let id: UUID
@@ -220,7 +222,7 @@ package struct MutationSummary: Sendable {
     package let status: MutationStatus
     /// The problem's code; nil without a problem.
     package let errorCode: String?
-    /// The HTTP status of the response because of which the mutation failed; nil or 0 without such a response.
+    /// The HTTP status of the response that made the mutation fail; nil or 0 without such a response.
     package let responseStatus: Int16?
     package let attemptCount: Int16
     package let acceptedAt: Timestamp
@@ -244,13 +246,13 @@ package struct MutationSummary: Sendable {
     }
 }
 
-/// A mutation that waits for a person, as in lists over all users.
+/// A mutation that waits for a person, as it appears in lists over all users.
 @dynamicMemberLookup
 package struct FailedMutation: Sendable {
     package let summary: MutationSummary
     /// The problem as a sentence; nil if it cannot be decrypted.
     package let detail: String?
-    /// The time since which the mutation has waited for a person.
+    /// The time at which the mutation began to wait for a person.
     package let stuckAt: Timestamp
 
     package subscript<Value>(dynamicMember member: KeyPath<MutationSummary, Value>) -> Value {
@@ -268,7 +270,7 @@ package struct FailedMutation: Sendable {
 
     static let list = "\(MutationSummary.list), m.error, m.stuck_at"
 
-    /// - Parameter seals: seals by organization; without a seal, the organization's problems stay encrypted.
+    /// - Parameter seals: the keys by organization. If an organization has no entry, its problems stay encrypted.
     init(_ row: inout RowReader, _ seals: [UUID: Seal]) throws {
         let summary = try MutationSummary(&row)
         let error: [UInt8]? = try row.read("error")

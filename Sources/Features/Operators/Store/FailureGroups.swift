@@ -3,12 +3,12 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Groups the stuck mutations of all organizations by common properties. Each group has its count, and the times of its
-/// first and last mutation.
+/// Groups the stuck mutations (failed or in conflict) of all organizations by common properties. Each group has the
+/// number of its mutations, and the times of the first and the last of them.
 ///
-/// No step reads more rows than it returns, except for counts, which stop at a limit.
+/// Apart from counts, which stop at a limit, no step reads more rows than it returns.
 package struct FailureGroups: Sendable {
-    /// A page of groups. Pages follow organizations and keys; the groups within a page are ordered by count.
+    /// A page of groups. The pages are ordered by organization and key, and the groups of a page are ordered by count.
     package struct Page: Sendable {
         package let groups: [FailureGroup]
         package let next: String?
@@ -28,9 +28,9 @@ package struct FailureGroups: Sendable {
 
     /// - Parameters:
     ///   - organization: restricts the list to this organization; nil lists all organizations.
-    ///   - limit: groups on the page, 1 to 100.
+    ///   - limit: the maximum number of groups on the page, 1 to 100.
     ///   - cursor: `next` of the previous page.
-    /// - Throws: `invalid_request` for an invalid cursor or one made with another filter.
+    /// - Throws: `invalid_request` for a cursor that is invalid or was made with another filter.
     package func page(
         _ filter: FailureFilter,
         organization: UUID?,
@@ -90,7 +90,7 @@ package struct FailureGroups: Sendable {
         return Query(Self.groupsStatement, parameters)
     }
 
-    /// Decrypts the problems of the examples. Problems of an organization that is locked stay encrypted.
+    /// Decrypts the problems of the examples. If an organization's keys are unavailable, its problems stay encrypted.
     private func open(_ groups: inout [FailureGroup], _ errors: [[UInt8]]) async throws {
         for (organization, places) in Dictionary(grouping: groups.indices, by: { groups[$0].organization }) {
             let rows = places.map { (groups[$0].user, groups[$0].mutation, errors[$0]) }
@@ -113,7 +113,7 @@ package struct FailureGroups: Sendable {
     private struct Row: Sendable {
         let group: FailureGroup
         let error: [UInt8]
-        /// The group's number among its organization's groups, from 1.
+        /// The group's number among its organization's groups, starting at 1.
         let number: Int64
 
         init(_ row: inout RowReader, _ names: [UUID: String]) throws {
@@ -156,7 +156,7 @@ package struct FailureGroups: Sendable {
         """
     )
 
-    /// The first row of the organization `k` after the group of the row named `after`.
+    /// The first row of the organization `k` after a group. The group's values are in the row named `after`.
     private static func first(behind after: String) -> String {
         """
         SELECT x.entity_type, x.error_code, x.error_status
@@ -173,10 +173,10 @@ package struct FailureGroups: Sendable {
                 AND x.error_status = p.error_status AND \(StuckRows.are("x"))
         """
 
-    /// Walks from group to group, with one look-up each, then counts the groups of the page.
+    /// Finds each next group by one look-up, and then counts the mutations of the page's groups.
     ///
-    /// The walk requires no sorting: a lateral join follows the list of organizations and, within each organization,
-    /// the order of its groups. With a sort, every page would walk through all organizations.
+    /// The statement requires no sorting, because lateral joins follow the list of organizations and, within each
+    /// organization, the order of its groups. With a sort, every page would read the groups of all organizations.
     static let groupsStatement = Statement(
         "stuck_groups",
         ["organizations", "after_types", "after_codes", "after_statuses", "walk", "limit", "counted"]

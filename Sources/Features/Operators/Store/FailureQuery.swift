@@ -3,12 +3,14 @@ package import Postgres
 package import SyncModel
 import SyncStore
 
-/// A search for mutations that wait for a person, by the index that fits the filter.
+/// A search for stuck mutations: mutations that wait for a person because they failed or are in conflict. The search
+/// uses the index that fits the filter.
 ///
-/// Lists read the newest mutations first; bulk operations read mutations in the order in which they got stuck. Every
-/// search reads a bounded number of mutations, and the next search continues after the last one.
+/// Lists read the newest mutations first. Bulk operations read mutations in the order in which they got stuck. Every
+/// search reads a bounded number of mutations, and the next search continues after the last mutation that was read.
 package struct FailureQuery: Sendable {
-    /// The index that a search uses. Each index has separate statements, so that a plan uses this index for any values.
+    /// The index that a search uses. Each index has its own statements, so that any plan of a statement uses this
+    /// index.
     enum Path {
         case everywhere
         case someGroupsOfAll
@@ -41,8 +43,8 @@ package struct FailureQuery: Sendable {
     static let listScan: Int64 = 10_000
     /// The maximum number of a lane's open mutations that a list of one user reads.
     static let laneScan: Int64 = 50_000
-    /// The maximum number of mutations that one step of an operation reads. For one user, a step reads all open
-    /// mutations, as settling does.
+    /// The maximum number of mutations that one step of an operation reads. An operation on one user reads all open
+    /// mutations of this user in each step, as settling does.
     static let operationScan: Int64 = 5_000
 
     private let filter: FailureFilter
@@ -51,9 +53,10 @@ package struct FailureQuery: Sendable {
     private let path: Path
 
     /// - Parameters:
-    ///   - ids: restricts the search to these mutations, which must also match the filter; requires an organization.
-    ///   - organization: restricts the search to this organization. Nil searches all; the filter must then not name a
-    ///     user.
+    ///   - ids: restricts the search to these mutations, which must also match the filter. This requires an
+    ///     organization.
+    ///   - organization: restricts the search to this organization. If it is nil, the search covers all organizations,
+    ///     and the filter must not name a user.
     init(_ filter: FailureFilter, ids: [UUID]? = nil, of organization: UUID?) {
         (self.filter, self.ids, self.organization) = (filter, ids, organization)
         path =
@@ -70,10 +73,11 @@ package struct FailureQuery: Sendable {
             }
     }
 
-    /// Returns a query for the next mutations, newest first. If more may follow, a second query returns the last
-    /// mutation that was read.
+    /// Returns a query for the next mutations, newest first. A second query returns the last mutation that was read, if
+    /// more mutations may follow.
     ///
-    /// The open mutations of one user are read at once, up to ``laneScan``, so no page follows.
+    /// A search for one user's mutations has no second query, because it reads up to ``laneScan`` open mutations at
+    /// once.
     func newest(behind place: FailurePosition, limit: Int) -> [Query] {
         let parameters =
             if let organization {
@@ -85,7 +89,7 @@ package struct FailureQuery: Sendable {
     }
 
     /// Returns a query for the positions of the next mutations that got stuck at or before a moment. A second query
-    /// returns the last mutation that was read, if more may follow.
+    /// returns the last mutation that was read, if more mutations may follow.
     func oldest(behind place: Place?, until moment: Timestamp, limit: Int) -> [Query] {
         let parameters = Parameters(
             of: organization ?? .least,
@@ -98,8 +102,8 @@ package struct FailureQuery: Sendable {
         return queries.count > 1 ? queries : queries + [Query(FailureStatements.noEdge)]
     }
 
-    /// Counts the mutations that got stuck at or before a moment, and the users of these mutations. It counts at most
-    /// ``BoundedCount/limit`` mutations, and returns whether there are more.
+    /// Counts the mutations that got stuck at or before a moment, and the users of these mutations. The query counts at
+    /// most ``BoundedCount/limit`` mutations, and returns whether there are more.
     func count(until moment: Timestamp) -> Query {
         var parameters = Parameters(of: organization ?? .least, moment)
         addKey(to: &parameters)

@@ -2,7 +2,8 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements of ``FailureQuery``: for each path, the pages and their edges in one of two orders, and the counts.
+/// The statements of ``FailureQuery``. For each path, there are the pages and their edges in one of two orders, and the
+/// counts. The edge of a page is the last row that the page reads.
 ///
 /// The parameters are the position, the key of the path, the number of rows to read, the filter and the limit.
 struct FailureStatements: Sendable {
@@ -18,7 +19,8 @@ struct FailureStatements: Sendable {
 
     func page(_ path: Path) -> Statement { pages[path] ?? Self.noEdge }
 
-    /// Returns the statement for the last row that a page reads. Without it, a page that is not full is the last page.
+    /// Returns the statement for the last row that a page reads. If it is nil, a page that is not full is the last
+    /// page.
     func edge(_ path: Path) -> Statement? { edges[path] }
 
     static func count(_ path: Path) -> Statement { counts[path] ?? noEdge }
@@ -63,8 +65,8 @@ struct FailureStatements: Sendable {
         (self.pages, self.edges) = (pages, edges)
     }
 
-    /// The groups of all organizations. A cluster cannot walk through the organizations, and reads all mutations by
-    /// time instead.
+    /// The groups of all organizations. On a cluster, the mutations are read by time instead, because a cluster cannot
+    /// go through the organizations one by one.
     private static let allGroups = """
         WITH RECURSIVE g AS MATERIALIZED (
             SELECT o.id AS organization_id, t.*
@@ -77,7 +79,7 @@ struct FailureStatements: Sendable {
         )
         """
 
-    /// The edge of a page that nothing follows: no row.
+    /// The edge of a page without a following page: no row.
     static let noEdge = Statement(
         "operation_no_edge",
         "SELECT NULL::timestamptz AS stuck_at, NULL::uuid AS user_id, NULL::uuid AS id WHERE false"
@@ -97,8 +99,8 @@ struct FailureStatements: Sendable {
     /// Whether a row `m` matches the filter.
     fileprivate static let match = "m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m"))"
 
-    /// The rows `m` of some ids, each by the index of ids. The order is one that only this index has, because without
-    /// statistics the planner would choose any index that begins with the organization.
+    /// The rows `m` with the given ids, each found by the index of ids. Only this index has the order `x.id`. Without
+    /// the order, a planner without statistics could choose any index that begins with the organization.
     fileprivate static let byID = """
         (SELECT DISTINCT i.id FROM unnest(:ids::uuid[]) AS i (id)) k
             CROSS JOIN LATERAL (
@@ -122,12 +124,12 @@ struct FailureStatements: Sendable {
         """
     }
 
-    /// The filter for given ids, which can be limited to one user.
+    /// The filter for given ids. It can be limited to one user.
     fileprivate static let ofIDs = StuckRows.filter + ["only_user"]
 
     // MARK: - Counts
 
-    /// The counts of one organization. The parameters are the organization, the latest moment, the key of the path and
+    /// The counts of one organization. The parameters are the organization, the latest time, the key of the path and
     /// the filter.
     private static let counts: [Path: Statement] = [
         .organization: count(
@@ -183,7 +185,7 @@ struct FailureStatements: Sendable {
         ),
     ]
 
-    /// Counts the rows of a query, which ends at one row more than the maximum count.
+    /// Counts the rows of a query. The query stops at one row more than the maximum count.
     private static func count(
         _ name: String,
         key: [String] = [],
@@ -207,9 +209,9 @@ struct FailureStatements: Sendable {
     }
 }
 
-/// The rows after a position in an order, of one organization or of all.
+/// The rows after a position in a given order, of one organization or of all organizations.
 private struct FailureRows {
-    /// The parameter with the organization; nil for all.
+    /// The parameter with the organization; nil for all organizations.
     private let organization: String?
     private let isNewestFirst: Bool
 
@@ -218,7 +220,7 @@ private struct FailureRows {
         isNewestFirst = newestFirst
     }
 
-    /// The columns of the order. Within an organization, its index is ordered by the remaining columns.
+    /// The columns of the order. Within one organization, `organization_id` is omitted.
     private func key(_ table: String) -> [String] {
         ["stuck_at", organization == nil ? "organization_id" : nil, "user_id", "id"].compactMap(\.self)
             .map { "\(table).\($0)" }
@@ -228,7 +230,7 @@ private struct FailureRows {
         key(table).map { isNewestFirst ? "\($0) DESC" : $0 }.joined(separator: ", ")
     }
 
-    /// The parameters of ``isBehind(_:)``, and for one organization also its id.
+    /// The parameters of ``isBehind(_:)``. For one organization, they also include its id.
     private var place: [String] {
         organization == nil
             ? ["after", "after_organization", "after_user", "after_id"]
@@ -239,17 +241,17 @@ private struct FailureRows {
         let columns = "(\(key(table).joined(separator: ", ")))"
         if organization == nil { return "\(columns) < (:after, :after_organization, :after_user, :after_id)" }
         return isNewestFirst
-            // with a bound on the time, the planner could begin a scan at that bound
+            // no bound on the time is used here, because the planner could begin a scan at that bound
             ? "\(columns) < (:after, :after_user, :after_id) AND :until::timestamptz IS NOT NULL"
             : "\(columns) > (:after, :after_user, :after_id) AND \(table).stuck_at <= :until"
     }
 
     private var isOfOrganization: String { organization.map { "x.organization_id = \($0) AND " } ?? "" }
 
-    /// The rows `x`, by the index by time.
+    /// The rows `x`, found by the index by time.
     var rows: String { "\(isOfOrganization)\(isBehind("x")) AND \(StuckRows.areInTime("x"))" }
 
-    /// The rows `x` of a whole group, by the index by group.
+    /// The rows `x` of a whole group, found by the index by group.
     var rowsOfGroup: String {
         "\(isOfOrganization)\(FailureStatements.isOfGroup) AND \(isBehind("x")) AND \(StuckRows.are("x"))"
     }
@@ -338,9 +340,10 @@ private struct FailureRows {
         )
     }
 
-    /// Returns the next rows of the matching groups. It reads only the groups with the earliest next rows, because a
-    /// page has no more groups than rows. If there are too many groups, returns the next rows by time. Only the rows of
-    /// the page are read in full.
+    /// Returns the next rows of the matching groups.
+    ///
+    /// Only the groups with the earliest next rows are read, because a page has no more groups than rows. If there are
+    /// too many groups, the next rows are found by time. Only the rows of the page are read in full.
     ///
     /// - Parameter groups: the groups `g`.
     func pageOfSomeGroups(

@@ -12,7 +12,7 @@ package struct LaneListing: Sendable {
         package let entity: EntityName
         package let errorCode: String?
         package let responseStatus: Int16?
-        /// The time since which the mutation has had its status.
+        /// The time at which the mutation got its present status.
         package let changedAt: Timestamp
         /// Whether more mutations follow the page.
         let hasMore: Bool
@@ -25,9 +25,9 @@ package struct LaneListing: Sendable {
         package let next: String?
     }
 
-    /// The maximum number of ids that a page lists as those for which its mutations wait.
+    /// The maximum number of dependencies that a page lists, over all of its mutations.
     ///
-    /// A page has at least one mutation, even if that mutation exceeds the maximum.
+    /// If the first mutation alone exceeds the maximum, the page has only this mutation.
     private static let blockers = 1_048_576 / WorkBounds.listedID
 
     let pool: Pool
@@ -139,21 +139,21 @@ extension LaneListing.Mutation {
 
 /// Lists the lanes in which nothing runs, over all organizations or in one.
 ///
-/// Halted lanes are ordered by organization and user, waiting lanes by the time at which they continue.
+/// Halted lanes are ordered by organization and user. Waiting lanes are ordered by the time at which they continue.
 package struct StoppedLanes: Sendable {
     /// The reason why nothing runs.
     package enum State: String, Sendable, CaseIterable {
         /// Nothing runs until a person settles a mutation.
         case halted
-        /// Nothing runs until a certain time: the next attempt of a failed request, or the end of a pause of the
-        /// organization's upstream.
+        /// Nothing runs until a certain time: the time of the next attempt, or the end of a pause of the organization's
+        /// upstream.
         case waiting
     }
 
     package struct Lane: Sendable {
         package let key: LaneKey
         package let haltedBy: UUID?
-        /// The time from which a gateway can claim the lane; nil if nothing is to run.
+        /// The time from which a gateway can claim the lane; nil if there is nothing to run.
         package let readyAt: Timestamp?
         /// The number of mutations that run once the lane continues.
         package let queuedCount: Int32
@@ -174,7 +174,7 @@ package struct StoppedLanes: Sendable {
     ///   - organization: restricts the list to this organization; nil lists all organizations.
     ///   - limit: 1 to 1,000.
     ///   - cursor: `next` of the previous page.
-    /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
+    /// - Throws: `invalid_request` for a cursor that is invalid or was made with another filter.
     package func page(
         _ state: State,
         organization: UUID?,
@@ -196,7 +196,7 @@ package struct StoppedLanes: Sendable {
 
     // MARK: - Statements
 
-    /// The rows after a position: organization, user and, for waiting lanes, the moment.
+    /// Reads the lanes after a position. The position is the organization, the user and, for waiting lanes, the time.
     private static func statement(_ name: String, _ rows: String, by order: String) -> Statement {
         Statement(
             name,

@@ -6,7 +6,7 @@ package import SyncStore
 /// Reads the history of one mutation, as of one moment.
 ///
 /// The history consists of the pushed content, the request to the upstream, the result of each attempt, the mutations
-/// for which it waits, and its entity.
+/// for which this mutation waits, and its entity.
 package struct MutationHistoryReader: Sendable {
     /// The maximum number of client ids in the mutation's content that are looked up.
     private static let names = 1_000
@@ -55,7 +55,7 @@ package struct MutationHistoryReader: Sendable {
             ],
             after: [.beginReading]
         )
-        // values that cannot be opened are shown as unreadable, without waiting for a newer key
+        // values that cannot be decrypted are shown as unreadable, without waiting for a newer key
         let last = seal.withoutKeyRefresh
         let details = try results[1].read { try MutationDetail(&$0, user: lane.user, last) }
         guard let detail = details.first, var row = results[2].first else {
@@ -175,7 +175,7 @@ extension MutationHistory.EntityMutation {
 
 /// The complete history of one mutation, as of one moment.
 package struct MutationHistory: Sendable {
-    /// Another mutation of the lane, with the members that a graph of dependencies shows.
+    /// Another mutation of the lane, with the properties that a graph of dependencies shows.
     package struct RelatedMutation: Sendable {
         package let id: UUID
         package let status: MutationStatus
@@ -185,12 +185,12 @@ package struct MutationHistory: Sendable {
 
     /// A stored attempt.
     package struct Attempt: Sendable {
-        /// The attempt's number among all attempts of the mutation, over all revisions.
+        /// The attempt's number among all attempts of the mutation, including attempts before an edit.
         package let ordinal: Int32
         package let note: AttemptRecord
     }
 
-    /// The entity as the feed has it.
+    /// The entity as stored in the feed.
     package struct Entity: Sendable {
         package let id: ServerID
         package let state: EntityState
@@ -208,10 +208,9 @@ package struct MutationHistory: Sendable {
     }
 
     package let detail: MutationDetail
-    /// The time since which the mutation has had its status.
+    /// The time at which the mutation got its present status.
     package let changedAt: Timestamp
-    /// The request to the upstream; nil for a mutation that is not replayed, or that cannot be sent in its present
-    /// state.
+    /// The request to the upstream; nil if the mutation is not replayed, or cannot be sent in its present state.
     package var sent: ReplayPreview?
     /// The last attempts, in chronological order.
     package var attempts: [Attempt] = []

@@ -2,12 +2,12 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements that read the history of one mutation (`id`) from its user's lane. Each reads a bounded number of
-/// rows.
+/// The statements that read the history of one mutation (`id`) from its user's lane. Each statement reads a bounded
+/// number of rows.
 enum MutationHistoryStatements {
-    /// The number of later open mutations among which the dependents of the mutation are searched.
+    /// The number of later open mutations that are searched for dependents of the mutation.
     static let waiterScan: Int64 = 5_000
-    /// The number of the user's last mutations among which mutations of the same entity are searched.
+    /// The number of the user's last mutations that are searched for mutations of the same entity.
     static let historyScan: Int64 = 2_000
     /// The maximum number of dependencies, and of dependents, that are shown.
     static let shown = 50

@@ -5,9 +5,9 @@ package import SyncStore
 
 /// Reads the current state once for all operators, and caches it for two seconds.
 package actor NowReader {
-    /// The maximum of a count.
+    /// The maximum value of a count.
     package static let cap: Int64 = 10_000
-    /// The seconds after its last heartbeat for which a gateway counts as running.
+    /// The time in seconds after its last heartbeat for which a gateway counts as running.
     private static let memory: Int64 = 60
     private static let freshness: Duration = .seconds(2)
 
@@ -64,8 +64,8 @@ package actor NowReader {
             let (failed, conflict) = (
                 try failing.read("failed", as: Int64.self), try failing.read("conflict", as: Int64.self)
             )
-            // the number of pairs of an organization and a type that were examined, or of stuck mutations on a cluster;
-            // beyond the cap, both counts may be too low
+            // the number of examined pairs of an organization and a type; on a cluster, the number of examined stuck
+            // mutations; if it reaches the cap, both counts may be too low
             let looked: Int64 = try failing.read("looked")
             let oldest = try await waiting(results[2])
             return NowState(
@@ -120,7 +120,7 @@ package struct NowState: Sendable {
         package let acceptedAt: Timestamp
     }
 
-    /// The time at which the mutation was read.
+    /// The time at which the state was read.
     package let at: Timestamp
     package let failed: BoundedCount
     package let conflict: BoundedCount
@@ -137,8 +137,8 @@ package struct NowState: Sendable {
 
 /// The statements of the operators' overview of all organizations. Each ends after a bounded number of rows.
 enum NowStatements {
-    /// The failed and the conflicting mutations, each counted up to `limit`, among at most as many pairs of an
-    /// organization and a type.
+    /// Counts the failed and the conflicting mutations. Each count stops at `limit`. At most `limit` pairs of an
+    /// organization and a type are examined.
     static let failing = Statement(
         "now_troubled",
         ["limit"],
@@ -154,7 +154,7 @@ enum NowStatements {
         )
         \(FailureCounts.counts(upTo: ":limit"))
         """,
-        // a cluster does not read the list of organizations: it counts among the first stuck mutations
+        // a cluster does not read the list of organizations; it counts among the first `limit` stuck mutations instead
         variant: """
             SELECT count(*) FILTER (WHERE x.status = 'failed') AS failed,
                 count(*) FILTER (WHERE x.status = 'conflict') AS conflict, count(*) AS looked
@@ -162,7 +162,7 @@ enum NowStatements {
             """
     )
 
-    /// The lanes that are halted, and those that wait for a moment after `now`; each counted up to `limit`.
+    /// Counts the halted lanes, and the lanes that wait for a time after `now`. Each count stops at `limit`.
     static let lanes = Statement(
         "now_lanes",
         ["limit", "now"],
@@ -173,7 +173,7 @@ enum NowStatements {
         """
     )
 
-    /// The lane whose mutations have waited longest, among the `limit` lanes that are due next.
+    /// Among the `limit` lanes that are due next, selects the lane whose mutations have waited longest.
     static let oldest = Statement(
         "now_oldest",
         ["limit"],
@@ -208,7 +208,7 @@ enum NowStatements {
         """
     )
 
-    /// The gateways with a heartbeat in the last `seconds` seconds, the latest first.
+    /// The gateways with a heartbeat in the last `seconds` seconds, beginning with the latest heartbeat.
     static let replicas = Statement(
         "now_replicas",
         ["seconds"],
@@ -227,13 +227,13 @@ enum NowStatements {
 
 /// Counts an organization's completed mutations in the last hour and the last day, over all gateways.
 ///
-/// A mutation is completed when it succeeds or is discarded. A count reads only the index by the time of completion.
+/// A mutation is completed when it succeeds or is discarded. A count reads only the index by completion time.
 package struct Throughput: Sendable {
-    /// A part of the time until now, in steps.
+    /// A period that ends now, divided into steps.
     package struct Period: Sendable {
         package let step: Int64
         package let from: Timestamp
-        /// The mutations of each step, oldest first; up to ``cap``.
+        /// The number of completed mutations in each step, oldest step first; at most ``cap``.
         package fileprivate(set) var completed: [Int64] = []
         /// Whether a step has more mutations than were counted.
         package fileprivate(set) var isMore = false

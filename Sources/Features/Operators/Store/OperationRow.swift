@@ -9,7 +9,7 @@ package struct OperationRow: WorkItem {
     package let id: UUID
     package let kind: OperationKind
     package let filter: FailureFilter
-    /// The ids to which the operation is limited; nil for all mutations that match the rest of the filter.
+    /// The ids to which the operation is limited; nil for all mutations that match the other conditions of the filter.
     package let ids: [UUID]?
     package let dependants: DependantsChoice?
     package let strategy: ResolveRequest.Strategy?
@@ -18,7 +18,7 @@ package struct OperationRow: WorkItem {
     package let actor: String
     package let perSecond: Int32
     package let state: OperationState
-    /// The number of mutations that were read: the sum of `tally`.
+    /// The number of mutations that the operation has read: the sum of `tally`.
     package let matched: Int64
     /// The number of mutations that matched when the operation was created; nil for operations that an earlier version
     /// created.
@@ -88,14 +88,14 @@ package struct OperationRow: WorkItem {
         self.total = total.map { BoundedCount(found: isMore ? $0 + 1 : $0, limit: $0) }
     }
 
-    /// The lease under which the operation's progress is written.
+    /// The parameters that identify the lease under which the operation's progress is written.
     var lease: Parameters { Parameters(of: organization, id, token) }
 }
 
 /// Selects the mutations that an operation still covers once their lane is locked.
 ///
-/// The operation omits mutations that were settled, or that failed again, after it found them. If another gateway has
-/// claimed the operation, or if the operation has ended, it omits all mutations.
+/// The operation omits a mutation that was settled or failed again after the operation had found it. If another gateway
+/// has claimed the operation, or if the operation has ended, all mutations are omitted.
 package struct OperationDisplay: SettlementGuard {
     let organization: UUID
     let operation: UUID
@@ -179,9 +179,9 @@ extension StoredTable {
 
 /// Changes operations whose users are erased or merged.
 enum OperationUsers {
-    /// Removes the user and the user's mutations from operations that contain their ids; the operations stay.
+    /// Removes the user and the ids of the user's mutations from operations. The operations themselves stay.
     ///
-    /// Parameters as for ``StoredTable/Erase/batches(_:keep:)``.
+    /// The parameters are described in ``StoredTable/Erase/batches(_:keep:)``.
     static let erase = Statement(
         "erase_operations",
         ["organization", "user", "user_hash", "limit"],
@@ -216,8 +216,8 @@ enum OperationUsers {
 
     /// Replaces the user in operations by the target user.
     ///
-    /// A running operation on this user's mutations (`user_id`) ends: the mutations now belong to the target user, and
-    /// the operation must not cover the target's own mutations.
+    /// A running operation on the joined user's mutations (`user_id`) ends. These mutations now belong to the target
+    /// user, and the operation must not cover the target's own mutations.
     static let merge = Statement(
         "join_operations",
         ["organization", "user", "into", "now"],

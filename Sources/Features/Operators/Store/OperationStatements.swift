@@ -52,8 +52,8 @@ enum OperationStatements {
 
     /// Operations after a position, newest first.
     ///
-    /// A page ends early if its operations have many ids in their filters. For all organizations, `organization` is an
-    /// id that no organization has.
+    /// A page ends early if its operations have many ids in their filters. For a list of all organizations,
+    /// `organization` is an id that no organization has.
     private static func list(_ name: String, _ rows: String, _ order: String) -> Statement {
         Statement(
             name,
@@ -92,8 +92,8 @@ enum OperationStatements {
         "o.created_at DESC, o.organization_id DESC, o.id DESC"
     )
 
-    /// The due operations of all organizations except some (`except`), the one that has been due longest first. The
-    /// statement takes no locks.
+    /// The due operations of all organizations, except the organizations in `except`. The operation that has been due
+    /// longest comes first. The statement takes no locks.
     static let due = Statement(
         "operations_due",
         ["now", "limit", "except"],
@@ -103,8 +103,8 @@ enum OperationStatements {
         """
     )
 
-    /// Claims an operation that was due at `due_at` for a gateway (`owner`) until `until`, unless another gateway has
-    /// claimed it since. `now` is the present time.
+    /// Claims an operation for a gateway (`owner`) until `until`. Returns no row if another gateway has claimed the
+    /// operation since it was found with the time `due_at`. `now` is the present time.
     static let claim = Statement(
         "operation_claim",
         ["organization", "id", "due_at", "owner", "until", "now"],
@@ -116,7 +116,8 @@ enum OperationStatements {
         """
     )
 
-    /// Whether the lease is valid: no other gateway has claimed the operation, and it has not ended.
+    /// Returns a row if the lease is valid: no other gateway has claimed the operation, and the operation has not
+    /// ended.
     static let held = Statement(
         "operation_held",
         ["organization", "id", "token"],
@@ -126,9 +127,9 @@ enum OperationStatements {
         """
     )
 
-    /// Counts the mutations that a transaction has settled (`count`), in the same transaction.
+    /// Adds the number of mutations that a transaction has settled (`count`), in the same transaction.
     ///
-    /// It does so without checking the lease, because a settled mutation is not found again.
+    /// The statement does not check the lease, because a settled mutation is not found again and is counted only once.
     static let count = Statement(
         "operation_count_done",
         ["organization", "id", "count", "now"],
@@ -153,8 +154,8 @@ enum OperationStatements {
         """
     )
 
-    /// Ends a step of an evaluation: records the numbers of written and other entities and the position, and renews the
-    /// lease.
+    /// Ends a step of an evaluation: records the numbers of evaluated and skipped entities and the position, and renews
+    /// the lease.
     static let advanceEntities = Statement(
         "operation_advance_entities",
         ["organization", "id", "token", "done", "skipped", "reasons", "entity", "due_at", "now"],
@@ -189,7 +190,7 @@ enum OperationStatements {
         """
     )
 
-    /// The gateway that works on the operation detects it in its next step.
+    /// Ends an operation. The gateway that processes the operation detects this in its next step.
     static let cancel = Statement(
         "operation_cancel",
         ["organization", "id", "now"],

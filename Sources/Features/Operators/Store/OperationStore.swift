@@ -10,7 +10,7 @@ package struct OperationStore: Sendable {
     package struct Preview: Sendable {
         package let count: BoundedCount
         package let users: BoundedCount
-        /// The first of the mutations.
+        /// The first of these mutations.
         package let sample: [FailedMutation]
     }
 
@@ -98,7 +98,7 @@ package struct OperationStore: Sendable {
 
     /// Creates an operation, which a gateway begins immediately.
     ///
-    /// - Parameter actor: the operator who requests it.
+    /// - Parameter actor: the operator who requests the operation.
     /// - Returns: nil if there is no such organization.
     /// - Throws: `validation_failed` if the maximum number of operations is running; `user_erased` if the operation
     ///   names an erased user.
@@ -129,7 +129,8 @@ package struct OperationStore: Sendable {
             parameters.add(total.count)
             parameters.add(total.isMore)
             return try await pool.transaction { [parameters] connection in
-                // one creation at a time, because each must count the operations created before
+                // operations are created one at a time, because each creation must count the operations created before
+                // it
                 let facts = try await connection.run([
                     OperationStatements.lockOrganization(organization: organization),
                     OperationStatements.running(organization: organization, limit: Self.atOnce),
@@ -203,12 +204,12 @@ package struct OperationStore: Sendable {
         }
     }
 
-    /// Ends an operation; an operation that has already ended stays unchanged.
+    /// Ends an operation. If the operation has already ended, it stays unchanged.
     ///
     /// The gateway that processes the operation still settles its current batch, at most ``OperationPace/batch``
     /// mutations.
     ///
-    /// - Returns: the operation afterwards; nil if there is no such operation.
+    /// - Returns: the operation after the change; nil if there is no such operation.
     package func cancel(_ id: UUID, in organization: UUID) async throws(Problem) -> OperationRow? {
         let moment = now()
         return try await failure.reporting("cancel an operation") {

@@ -4,11 +4,14 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Lists mutations in every status, the latest change first, in an organization or of one user.
+/// Lists mutations in every status, of an organization or of one user, beginning with the latest change.
 ///
-/// In an organization, an index orders final and stuck mutations by time. Open mutations have no such index, so each
-/// page reads the first open mutations in the order of users and lanes. A user's mutations are in the order of the
-/// lane. A page reads a bounded number of mutations for any filter, so a short or empty page can have a next page.
+/// In an organization, indexes order final and stuck mutations (failed or in conflict) by time. Open mutations have no
+/// such index, so each page reads the first open mutations in the order of users and lanes. The mutations of one user
+/// are in the order of the lane.
+///
+/// The number of mutations that a page reads is bounded for any filter. A short or empty page can therefore have a next
+/// page.
 package struct RecentMutations: Sendable {
     package struct Filter: Sendable, Hashable {
         /// The requested statuses; empty for all.
@@ -18,9 +21,9 @@ package struct RecentMutations: Sendable {
         @Exact package var entityType: String?
         /// The entity's server id.
         @Exact package var entityID: String?
-        /// The only mutation; without a user, it is looked up in the lanes of all users.
+        /// The only mutation to list. Without a user, it is searched in the lanes of all users.
         package var mutation: UUID?
-        /// The latest time at which listed mutations changed; ignored in the list of one user.
+        /// Only mutations that changed at or before this time are listed. A list of one user ignores this time.
         package var until: Timestamp?
 
         package init() {}
@@ -35,7 +38,7 @@ package struct RecentMutations: Sendable {
         package let next: String?
     }
 
-    /// The maximum number of mutations that one page reads, and of lanes in which it looks up an id.
+    /// The maximum number of mutations that one page reads, and of lanes in which it searches for an id.
     package static let scan: Int64 = 10_000
 
     let pool: Pool
@@ -44,7 +47,7 @@ package struct RecentMutations: Sendable {
     /// - Parameters:
     ///   - limit: 1 to 1,000.
     ///   - cursor: `next` of the previous page.
-    /// - Throws: `invalid_request` for an invalid cursor, or one made with another filter.
+    /// - Throws: `invalid_request` for a cursor that is invalid or was made with another filter.
     package func page(
         _ filter: Filter,
         organization: UUID,
@@ -75,8 +78,8 @@ package struct RecentMutations: Sendable {
 
     private typealias Found = (mutations: [RecentMutation], edge: RecentCursor.Place?)
 
-    /// The edge is read first, because the page must not go beyond the place where the scan of one of its two indexes
-    /// ends. If the filter permits every mutation, the page needs no edge.
+    /// A scan of one of the two indexes may end before the page is full, and the page must not go beyond this place,
+    /// the edge. Therefore the edge is read first. If the filter permits every mutation, the page needs no edge.
     private func mutations(
         _ filter: Filter,
         _ organization: UUID,
@@ -186,9 +189,10 @@ package struct RecentMutation: Sendable {
     }
 }
 
-/// A position in a list of recent mutations, bound to its filter and its organization.
+/// A position in a list of recent mutations. It is valid only for the filter and the organization with which it was
+/// made.
 private struct RecentCursor {
-    /// A time in microseconds, or a position in the lane; with the user and the id of the mutation.
+    /// A time in microseconds or a position in the lane, together with the user and the id of the mutation.
     struct Place {
         let number: Int64
         let user: UUID
@@ -207,7 +211,7 @@ private struct RecentCursor {
             "t" + (filter.entityType ?? ""), "e" + (filter.entityID ?? ""), "m" + (filter.mutation?.lowercased ?? ""),
         ])
         guard let text else {
-            // an id is looked up from the first user on; other lists begin at the latest
+            // a search for an id begins at the first user, and all other lists begin at the latest mutation
             let isOfID = filter.mutation != nil
             let until = filter.user == nil ? filter.until?.microseconds : nil
             place = Place(until ?? .max, isOfID ? .least : .greatest, .greatest)

@@ -2,7 +2,7 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements of ``RecentMutations``: pages, and the last rows that these pages read.
+/// The statements of ``RecentMutations``: pages, and the last row that each page reads (the edge).
 enum RecentStatements {
     private static let match = """
         (cardinality(:statuses::text[]) = 0 OR m.status = ANY (:statuses))
@@ -11,13 +11,13 @@ enum RecentStatements {
                 AND (:device::uuid IS NULL OR m.device_id = :device)
         """
 
-    /// Whether the filter permits one of some statuses. The condition does not depend on rows, so without such a status
-    /// the server does not execute that part of the query.
+    /// Whether the filter permits one of some statuses. The condition does not depend on rows. If it is false,
+    /// PostgreSQL does not execute this part of the query.
     private static func wants(_ statuses: String) -> String {
         "(cardinality(:statuses::text[]) = 0 OR :statuses::text[] && '{\(statuses)}')"
     }
 
-    /// The rows `m` of one part of the list after a position, by the index of their time.
+    /// The rows `m` of one part of the list after a position, found by the index of their time.
     private static func rows(_ moment: String, _ condition: String, wants statuses: String) -> String {
         """
         m.organization_id = :organization AND (\(moment), m.user_id, m.id) < (:at, :user, :id)
@@ -25,8 +25,8 @@ enum RecentStatements {
         """
     }
 
-    /// The bound on `synced_at` alone is required, because the index by time has no further column and would otherwise
-    /// not be used for the order.
+    /// The separate bound on `synced_at` is required. Without it, the planner would not use the index by time for the
+    /// order, because this index has no further column.
     private static let final = rows("m.synced_at", "m.synced_at <= :at", wants: "succeeded,discarded")
     private static let stuck = rows("m.stuck_at", StuckRows.areInTime("m"), wants: "failed,conflict")
 
@@ -43,8 +43,8 @@ enum RecentStatements {
         """
     }
 
-    /// The later of the last rows that a page reads in each of the two indexes; no row if a page reads both to their
-    /// ends.
+    /// A page reads a bounded number of rows in each of two indexes. The edge is the later of the two last rows. If the
+    /// page reads both indexes to their ends, there is no row.
     static let edge = Statement(
         "recent_edge",
         ["organization", "at", "user", "id", "statuses", "scan"],
@@ -84,7 +84,7 @@ enum RecentStatements {
                 )
         """
 
-    /// A page: the first rows of three parts, each with at most as many rows as the page.
+    /// A page. It merges the first rows of three parts, each with at most as many rows as the page.
     static let page = Statement(
         "recent_page",
         [
@@ -158,7 +158,7 @@ enum RecentStatements {
         """
     )
 
-    /// No index has ids without users, so an id is looked up in one lane after another.
+    /// Searches for an id in one lane after another, because no index has ids without users.
     static let pageOfID = Statement(
         "recent_page_of_id",
         ["organization", "user", "scan", "id", "limit"],

@@ -3,13 +3,13 @@ package import Postgres
 package import SyncModel
 import SyncStore
 
-/// Settles mutations of one lane for an operation, and returns the outcome of each.
+/// Settles mutations of one lane for an operation, and returns the numbers of settled and skipped mutations.
 extension Settlement {
     /// - Parameters:
     ///   - screen: selects the mutations of the lane that the operation found.
-    ///   - note: a query that records the number of settled mutations, in the transaction that settles them, so that
-    ///     the count is exact even if the gateway is lost.
-    /// - Throws: a problem because of which no mutation can be settled at present, such as an unavailable database.
+    ///   - note: a query that records the number of settled mutations. It runs in the transaction that settles them, so
+    ///     that the count is exact even if the gateway is lost.
+    /// - Throws: a problem that prevents all mutations from being settled at present, such as an unavailable database.
     package func operate(
         _ kind: OperationKind,
         on screen: OperationDisplay,
@@ -27,7 +27,7 @@ extension Settlement {
         case .discard: try await settlement.discard(ids, of: lane, dependants, note)
         case .resolve:
             try await settlement.resolve(ids, of: lane, in: organization, strategy ?? .serverWins, note)
-        // an evaluation has no mutations
+        // an evaluation covers entities, not mutations
         case .evaluate: OperationTally()
         }
     }
@@ -40,7 +40,7 @@ extension Settlement {
         let parts = try await parts(of: ids, in: lane)
         var tally = OperationTally()
         for part in parts { tally.add(try await retry(part, of: lane, note)) }
-        // mutations that no longer exist
+        // the mutations that were not found no longer exist
         tally.skip(.statusTransitionMustBeValid, Int64(ids.count - parts.reduce(0) { $0 + $1.count }))
         return tally
     }
@@ -52,7 +52,7 @@ extension Settlement {
     ) async throws(Problem) -> OperationTally {
         var tally = OperationTally()
         try await commit(lane, ids, "retry mutations") { reader, _, subjects, plan in
-            // the transaction may be retried
+            // the count starts again, because the transaction may be retried
             tally = OperationTally()
             var graph: DependencyGraph?
             for subject in subjects {
@@ -77,8 +77,8 @@ extension Settlement {
         return tally
     }
 
-    /// Returns the lane's dependencies. They are read for the first mutation that needs them, and reused for the other
-    /// mutations of the transaction.
+    /// Returns the lane's dependencies. The transaction reads them for the first mutation that needs them, and reuses
+    /// them for its other mutations.
     private func dependencies(
         knowing known: DependencyGraph?,
         _ lane: LaneState,
@@ -122,7 +122,7 @@ extension Settlement {
         return tally
     }
 
-    /// Each resolution is a separate transaction, which locks the mutation's entity.
+    /// Resolves each mutation in a separate transaction, which locks the mutation's entity.
     private func resolve(
         _ ids: [UUID],
         of lane: LaneKey,
@@ -143,7 +143,7 @@ extension Settlement {
                 )
                 if found == nil { tally.skip(.notFound) } else { tally.done += 1 }
             } catch {
-                // a problem of one mutation does not affect the others
+                // a problem of one mutation does not affect the other mutations
                 if error.code.status >= 500 { throw error }
                 tally.skip(error.code)
             }

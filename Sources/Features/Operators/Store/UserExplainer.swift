@@ -3,7 +3,7 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Reads the facts of an explanation about a user, in a few bounded reads.
+/// Reads the facts that explain why a user's data have not arrived, in a few bounded reads.
 package struct UserExplainer: Sendable {
     let pool: Pool
     let catalog: Catalog
@@ -14,9 +14,9 @@ package struct UserExplainer: Sendable {
     /// Returns the reasons why data of a user have not arrived.
     ///
     /// - Parameters:
-    ///   - mutation: the mutation in question.
-    ///   - device: the device in question; nil for all.
-    ///   - entity: the entity in question.
+    ///   - mutation: the mutation that the question is about; nil if it is about none.
+    ///   - device: the device that the question is about; nil for all devices.
+    ///   - entity: the entity that the question is about; nil if it is about none.
     package func explanation(
         of user: UUID,
         in organization: Organization,
@@ -109,7 +109,7 @@ package struct UserExplainer: Sendable {
         }
     }
 
-    /// The grants by which a user holds any of some channels.
+    /// The grants through which a user holds any of the given channels.
     static let heldStatement = Statement(
         "explain_held",
         ["organization", "user", "channels"],

@@ -6,19 +6,21 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Processes operations step by step: claims an operation, settles a few mutations lane by lane, records its progress,
-/// pauses.
+/// Processes operations step by step. Each step settles a few mutations lane by lane, records the operation's progress,
+/// and pauses.
 ///
-/// If a step is interrupted, the next claimant of the operation repeats it. Each settled mutation counts exactly once,
-/// because the transaction that settles it counts it.
+/// If a step is interrupted, the next gateway that claims the operation repeats the step. Each settled mutation counts
+/// exactly once, because the transaction that settles it also counts it.
 package struct OperationRun: Sendable {
-    /// Seconds for which a lease is valid without renewal. After this time another gateway continues the operation.
+    /// The time in seconds for which a lease is valid without renewal. After this time, another gateway can claim the
+    /// operation.
     package static let leaseSeconds: Double = 30
-    /// Seconds until an operation continues after a failed step.
+    /// The time in seconds until an operation continues after a failed step.
     static let pause: Double = 15
-    /// The maximum number of operations that one search tries to claim, because other gateways also claim them.
+    /// The maximum number of operations that one search finds. The search tries to claim them in turn, because other
+    /// gateways may claim some of them.
     static let candidates: Int64 = 16
-    /// Consecutive failures, of steps and of mutations, after which an operation ends as failed.
+    /// The number of consecutive failures, of steps and of mutations, after which an operation ends as failed.
     static let maxConsecutiveFailures: Int64 = 100
 
     let pool: Pool
@@ -48,7 +50,7 @@ package struct OperationRun: Sendable {
 
     /// Claims the operation that has been due longest; nil if no operation is due.
     ///
-    /// - Parameter organizations: organizations whose operations are left out.
+    /// - Parameter organizations: the organizations whose operations are excluded.
     package func claim(excluding organizations: [UUID] = []) async throws(Problem) -> OperationRow? {
         let moment = now()
         let find = OperationStatements.due(now: moment, limit: Self.candidates, except: organizations)
@@ -75,7 +77,7 @@ package struct OperationRun: Sendable {
         }
     }
 
-    /// Whether an operation is due, other than those of some organizations.
+    /// Whether an operation of any other organization is due.
     func isAnyDue(excluding organizations: [UUID]) async -> Bool {
         let find = OperationStatements.due(now: now(), limit: 1, except: organizations)
         return (try? await pool.run([find])[0].count) ?? 0 > 0
@@ -83,7 +85,8 @@ package struct OperationRun: Sendable {
 
     /// Processes a claimed operation until it ends, another gateway claims it, or `shouldStop` returns true.
     ///
-    /// If `shouldStop` returned true, another gateway can continue immediately.
+    /// After `shouldStop` has returned true, the operation is released, and another gateway can continue it
+    /// immediately.
     ///
     /// - Parameter rest: pauses for some seconds.
     package func work(
@@ -127,7 +130,8 @@ package struct OperationRun: Sendable {
         await release(operation, until: now())
     }
 
-    /// Counts a failed step, unless the database is unavailable, and ends the operation after too many failed steps.
+    /// Counts a failed step, and ends the operation after too many failed steps. A step that failed because the
+    /// database is unavailable is not counted.
     private func hasGivenUp(_ operation: OperationRow, after problem: Problem) async -> Bool {
         guard problem.code != .storeUnavailable else { return false }
         let failures = setbacks.recordFailure(of: operation.id)
@@ -145,7 +149,7 @@ package struct OperationRun: Sendable {
         let isLast: Bool
     }
 
-    /// Processes one step; nil if another gateway has claimed the operation, or if the operation has ended.
+    /// Processes one step. Returns nil if another gateway has claimed the operation, or if the operation has ended.
     private func step(_ operation: OperationRow, limit: Int) async throws(Problem) -> Step? {
         guard let organization = try await catalog.organization(operation.organization) else { return nil }
         let found: [FailureQuery.Place]
@@ -165,7 +169,7 @@ package struct OperationRun: Sendable {
         for (user, places) in Dictionary(grouping: found, by: \.user).sorted(by: { $0.key < $1.key }) {
             tally.add(try await settle(places, of: user, in: organization, operation))
         }
-        // a full page ends at its last row; otherwise all rows that were read are done
+        // a full page ends at its last mutation; otherwise, all mutations that were read have been processed
         let place = found.count == limit ? found.last : edge
         guard let next = try await advance(operation, tally, to: place ?? found.last ?? operation.place) else {
             return nil
@@ -173,8 +177,8 @@ package struct OperationRun: Sendable {
         return Step(operation: next, tally: tally, isLast: place == nil)
     }
 
-    /// Evaluates the channels of some entities of a type; nil if another gateway has claimed the operation, or if the
-    /// operation has ended.
+    /// Evaluates the channels of some entities of a type. Returns nil if another gateway has claimed the operation, or
+    /// if the operation has ended.
     private func evaluate(_ operation: OperationRow) async throws(Problem) -> Step? {
         let most = min(ChannelEvaluation.limit, max(1, Int(operation.perSecond)))
         let isHeld = try await failure.reporting("continue an operation") {
@@ -207,8 +211,8 @@ package struct OperationRun: Sendable {
         return next.map { Step(operation: $0, tally: tally, isLast: step?.next == nil) }
     }
 
-    /// A failure of one lane does not stop the others. If the database fails, or if a lane takes too long, the step
-    /// ends and is repeated with fewer mutations.
+    /// Settles the mutations of one lane. If this fails, the step continues with the other lanes. If the database
+    /// fails, or if the lane takes too long, the step ends and is repeated with fewer mutations.
     private func settle(
         _ places: [FailureQuery.Place],
         of user: UUID,
@@ -298,7 +302,7 @@ package struct OperationRun: Sendable {
         )
     }
 
-    /// If the release fails, the lease expires.
+    /// Releases the lease. If this fails, the lease expires later.
     private func release(_ operation: OperationRow, until moment: Timestamp) async {
         var parameters = operation.lease
         parameters.add(moment)

@@ -9,7 +9,7 @@ import Synchronization
 
 /// Processes operators' operations concurrently until graceful shutdown, and deletes operations that ended long ago.
 ///
-/// Organizations share the places for concurrent operations: one organization can have all places except one. While
+/// Organizations share the places for concurrent operations. One organization can have all places except one. While
 /// operations of other organizations are due, an operation releases its place after ``turn``.
 package final class OperationService: LeasedWorker {
     /// The number of operations that one gateway processes concurrently.
@@ -20,7 +20,7 @@ package final class OperationService: LeasedWorker {
     static let turn: Duration = .seconds(15)
     /// The interval at which an operation checks whether other operations are due, once its turn is over.
     private static let turnPoll: Duration = .seconds(1)
-    /// The seconds between two searches for operations that ended long ago.
+    /// The interval between two searches for operations that ended long ago, in seconds.
     private static let pruneInterval: Double = 3_600
     /// The maximum number of operations that one statement deletes.
     private static let pruneLimit: Int64 = 1_000
@@ -32,9 +32,9 @@ package final class OperationService: LeasedWorker {
     package let loop: WorkerLoop<ClaimedPlaces<OperationRow>>
 
     /// - Parameters:
-    ///   - retentionDays: the days for which an ended operation is kept.
+    ///   - retentionDays: the number of days for which an ended operation is kept.
     ///   - pollInterval: the interval at which a gateway checks whether an operation is due, in seconds.
-    ///   - turn: ``turn``, which tests can shorten.
+    ///   - turn: the value of ``turn``, which tests can shorten.
     package init(
         store: Store,
         retentionDays: Double,
@@ -50,7 +50,7 @@ package final class OperationService: LeasedWorker {
         loop = WorkerLoop(ClaimedPlaces(Self.places), pace: pace, logger: logger)
     }
 
-    /// At shutdown, steps in progress are finished, and operations are released.
+    /// At shutdown, steps in progress are finished, and then the operations are released.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.runUntilShutdown() }
@@ -71,8 +71,8 @@ package final class OperationService: LeasedWorker {
         _ = try? await cancelWhenGracefulShutdown { try await Task.sleep(for: .seconds(seconds)) }
     }
 
-    /// Claims an operation, preferably of an organization without a place on this gateway, otherwise of an organization
-    /// with fewer than ``maxConcurrentPerOrganization`` places.
+    /// Claims an operation. Organizations without a place on this gateway come first. If they have no due operation, an
+    /// organization with fewer than ``maxConcurrentPerOrganization`` places is selected.
     package func due(from cursor: inout Void?) async throws(Problem) -> [OperationRow] {
         cursor = nil
         guard loop.places.hasRoom else { return [] }
@@ -100,7 +100,7 @@ package final class OperationService: LeasedWorker {
         return true
     }
 
-    /// Measures how long an operation keeps its place.
+    /// The time for which an operation keeps its place.
     private final class Turn: Sendable {
         private let state: Mutex<(nextLook: ContinuousClock.Instant, yields: Bool)>
 
@@ -178,21 +178,21 @@ package struct OperationMetrics: Sendable {
 
 // MARK: - OperationSetbacks
 
-/// The failures of operations on this gateway, after which it processes fewer mutations at a time.
+/// The recent failures of operations on this gateway. After failures, the gateway processes fewer mutations at a time.
 ///
-/// They are kept beyond an operation's lease, because each failure releases the lease for a pause.
+/// The failures are kept when an operation's lease ends, because each failure releases the lease for a pause.
 final class OperationSetbacks: Sendable {
-    /// The number of attempts at a step after which a single mutation that takes too long counts as failed.
+    /// The number of attempts at a step after which a mutation that takes too long alone counts as failed.
     static let attempts = 10
     /// The maximum number of operations whose failures are stored.
     private static let capacity = 1_000
 
     private struct Setback {
-        /// The number of steps and mutations that failed since the last mutation that was settled or skipped.
+        /// The number of steps and mutations that have failed since a mutation was last settled or skipped.
         var failures: Int64 = 0
         /// The number of failures of the present step.
         var attempts = 0
-        /// The number of times that the page was halved.
+        /// The number of times that the batch was halved.
         var halvings = 0
     }
 
@@ -203,7 +203,7 @@ final class OperationSetbacks: Sendable {
         state.withLock { max(1, limit >> ($0[operation]?.halvings ?? 0)) }
     }
 
-    /// Whether a mutation that takes too long is counted as failed, so that the others are settled.
+    /// Whether a mutation that takes too long counts as failed, so that the other mutations are settled.
     func leavesMutation(of operation: UUID) -> Bool {
         state.withLock { $0[operation]?.attempts ?? 0 >= Self.attempts }
     }
@@ -215,7 +215,7 @@ final class OperationSetbacks: Sendable {
             var setback = state[operation] ?? Setback()
             setback.failures += 1
             setback.attempts += 1
-            // a page of one mutation is not halved further
+            // a batch of one mutation is not halved further
             setback.halvings = min(setback.halvings + 1, Int.bitWidth - OperationPace.batch.leadingZeroBitCount)
             state[operation] = setback
             return setback.failures

@@ -118,7 +118,7 @@ struct RetentionCommand: AsyncParsableCommand {
 }
 
 extension RetentionKind {
-    /// Describes the deletion of rows of the kind, for people.
+    /// Describes the deletion of rows of this kind in a sentence.
     fileprivate func userMessage(isDone: Bool) -> String {
         let (what, done, undone) =
             switch self {

@@ -7,7 +7,7 @@ import SyncStore
 
 /// `/admin/retention`: a forecast, retention's state, and an immediate run.
 struct RetentionEndpoints: Sendable {
-    /// The time limit for counting due rows. When it is over, the response has the counts so far.
+    /// The time limit for counting due rows. When it is reached, the response has the counts so far.
     private static let timeout: Duration = .seconds(2)
 
     let store: Store

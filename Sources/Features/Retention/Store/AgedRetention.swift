@@ -53,8 +53,9 @@ extension AgedRetention {
 
     /// Deletes idempotency records.
     ///
-    /// Their sequence numbers stay below the device's watermark, so a later repeat by that device is refused and never
-    /// executed. A repeat by another device is a new mutation (docs/guarantees.md).
+    /// If the same device repeats a deleted mutation later, the repeat is refused and never executed, because its
+    /// sequence number is below the device's watermark. A repeat by another device is a new mutation
+    /// (docs/guarantees.md).
     static func records(of organization: UUID, _ cutoffs: RetentionCutoffs) -> Self {
         Self(organization: organization, cutoff: cutoffs.everything, rows: finalMutations) {
             mutations.query(deleteMutationsStatement, $0)
@@ -92,8 +93,10 @@ extension AgedRetention {
         """
     )
 
-    /// Keeps mutations for which other mutations still wait: if a lane's worker was lost before it released all waiting
-    /// mutations, the lane still needs them. The history of their attempts is deleted.
+    /// Deletes mutations together with the history of their attempts.
+    ///
+    /// If other mutations still wait for a mutation, only its history is deleted. This happens if a lane's worker was
+    /// lost before it released all waiting mutations. The lane then still needs the mutation.
     static let deleteMutationsStatement = Statement(
         "retention_delete_mutations",
         mutations.inputs,

@@ -6,7 +6,7 @@ import SyncStore
 /// A table of users' rows that retention deletes by age alone.
 struct AgedTable: Sendable {
     let name: String
-    /// The kind of the rows, which defines their storage period and their counter.
+    /// The kind of the rows, which determines their storage period and their counter.
     let kind: RetentionKind
     /// The column with the age.
     let age: String
@@ -26,8 +26,8 @@ struct AgedTable: Sendable {
         rows = AgedRows("retention_\(name)", of: name, owner: owner, id: id, by: age)
         let keys = UserIDRow.columns(id)
         self.keys = keys
-        // A row that was written again after it was read stays. A CASE compares the row's age, so that the plan finds
-        // the row by key and not by age.
+        // A row that was written again after it was read stays. The comparison of its age is in a CASE, so that the
+        // plan finds the row by key and not by age.
         delete = Statement(
             "retention_delete_\(name)",
             keys.inputs + ["cutoff"],

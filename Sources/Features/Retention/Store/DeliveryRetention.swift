@@ -3,8 +3,8 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes webhook deliveries: delivered messages after the storage period of payloads, all other messages after that
-/// of records. No lane is locked.
+/// Deletes webhook deliveries: delivered messages after the storage period of payloads, and all other messages after
+/// the storage period of records. No lane is locked.
 struct DeliveryRetention: Sendable {
     let organization: UUID
     let cutoffs: RetentionCutoffs

@@ -3,11 +3,11 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Mutations that failed or are in conflict, by the age of their acceptance.
+/// Finds failed and conflicting mutations in the order in which they were accepted.
 ///
-/// Mutations that were not changed for longer than the limit are discarded, lane by lane, as if a user discarded them.
-/// So the user receives the outcome, a lane that waited for a decision continues, and another create can use the client
-/// id.
+/// If a mutation was not changed for longer than the limit, it is discarded as if its user had discarded it. As a
+/// result, the user receives the outcome, a lane that waited for a decision continues, and another create can use the
+/// client id.
 struct ExpiredFailures {
     struct Page {
         /// The old mutations by lane, in lane order.
@@ -55,8 +55,8 @@ struct ExpiredFailures {
         """
     )
 
-    /// Deletes the payload of discarded mutations immediately, and records the reason for the discard. The error still
-    /// contains the earlier failure.
+    /// Deletes the payload of discarded mutations immediately, and records the reason for the discard. The stored error
+    /// still contains the earlier failure.
     static let forgetStatement = Statement(
         "retention_forget",
         AgedRetention.mutations.inputs,
@@ -73,8 +73,8 @@ struct ExpiredFailures {
 }
 
 extension Settlement {
-    /// Discards failed and conflicting mutations of a lane that were last changed before a moment. Mutations with
-    /// dependants that stay are excepted (product rule 15).
+    /// Discards those of the given mutations of a lane that are failed or in conflict, and were last changed before
+    /// `cutoff`. A mutation with dependants that stay is not discarded (product rule 15).
     ///
     /// - Returns: the number of discarded mutations.
     func expire(_ ids: [UUID], before cutoff: Timestamp, _ lane: LaneKey) async throws(Problem) -> Int {
@@ -89,7 +89,7 @@ extension Settlement {
 }
 
 extension SettleReader {
-    /// Returns the given mutations that were last changed before a moment.
+    /// Returns those of the given mutations that were last changed before `cutoff`.
     fileprivate func idsOlder(than cutoff: Timestamp, among ids: [UUID]) async throws -> Set<UUID> {
         let old = ExpiredFailures.stillOldStatement(
             organization: lane.organization,

@@ -5,8 +5,8 @@ import SyncStore
 
 /// Deletes the local ids of entities that retention deletes.
 ///
-/// A stored mutation may need a local id for the comparison of a repeat, so the local id becomes a mapping
-/// (``LocalID/retiredID(on:)``).
+/// Each local id becomes a mapping (``LocalID/retiredID(on:)``), because a stored mutation may need it for the
+/// comparison with a repeat.
 struct LocalIDRetention {
     /// A local id that an open mutation of its user may contain.
     struct Named {
@@ -32,8 +32,8 @@ struct LocalIDRetention {
 
     /// Deletes the local ids of entities.
     ///
-    /// No index has all devices' ids of an entity, because a device's first pull would write to all parts of such an
-    /// index. So the ids of each device are searched, for some devices at a time.
+    /// The ids of each device are searched, for some devices at a time. There is no index of an entity's ids on all
+    /// devices, because a device's first pull would write to all parts of such an index.
     func drop(of entities: [EntityKey], on connection: Connection) async throws {
         let found = try await connection.run(Query(Self.ofDeviceTypesStatement, parameters(entities)))
         let own = try found.read { try $0.entityKey() }
@@ -91,8 +91,8 @@ struct LocalIDRetention {
         """
     )
 
-    /// The devices with local ids. The table has a row for each such device: a push creates the row, and so does a pull
-    /// that assigns the first id.
+    /// Selects the devices with local ids. The table has a row for each such device, because a push and the first
+    /// assignment of an id by a pull create this row.
     static let devicesStatement = Statement(
         "retention_devices",
         ["organization", "after_user", "after_device", "limit"],
@@ -105,9 +105,10 @@ struct LocalIDRetention {
         """
     )
 
-    /// Lanes without open mutations need no id, so only devices of the other lanes are searched.
+    /// Selects local ids that open mutations may contain. Only devices of lanes with open mutations are searched,
+    /// because the other lanes need no local id.
     ///
-    /// A mutation that is pushed in the meantime may name an entity that was deleted long ago. Such a mutation fails
+    /// During the search, a device may push a mutation of an entity that was deleted long ago. Such a mutation fails
     /// when it is processed.
     static let namedIDsStatement = Statement(
         "retention_named_local_ids",
@@ -141,10 +142,10 @@ struct LocalIDRetention {
         """
     )
 
-    /// Copies local ids to mappings that only comparisons find (``LocalID/retiredID(on:)``), for users with mutations.
+    /// Copies local ids of users with mutations to mappings that only comparisons find (``LocalID/retiredID(on:)``).
     ///
-    /// The copy records a use, because a mutation may have named the entity until now. These mappings have change
-    /// position -1. Lists and events begin at position 0, so they never show them.
+    /// The copy is recorded as a use of the mapping, because a mutation may have named the entity until now. The
+    /// mappings have change position -1. Lists and events never show them, because these begin at position 0.
     ///
     /// - Parameters:
     ///   - inputs: the parameters, including `now`.

@@ -3,11 +3,11 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes mappings without an entity, if they were not used for the storage period and no idempotency record can need
-/// them.
+/// Deletes a mapping if its entity does not exist, the mapping was not used for the storage period, and no idempotency
+/// record can need the mapping.
 ///
-/// Mappings of living entities stay. No index finds unused mappings, because such an index would make every create
-/// slower. Instead, all mappings are scanned once a day.
+/// Mappings of existing entities stay. All mappings are scanned once a day. There is no index of unused mappings,
+/// because such an index would make every create slower.
 struct MappingRetention: Retention {
     /// The interval at which all mappings of an organization are scanned, in seconds.
     static let interval: Double = 86_400
@@ -24,7 +24,7 @@ struct MappingRetention: Retention {
     let organization: UUID
     let cutoffs: RetentionCutoffs
 
-    /// A use is recorded at most once a day, so the last use may be up to a day later than the recorded use.
+    /// The last use may be up to a day later than the recorded use, because a use is recorded at most once a day.
     private var cutoff: Timestamp { cutoffs.everything.adding(seconds: -MappingUse.precision) }
 
     func page(after place: RetentionPosition?, limit: Int) -> Query {
@@ -76,7 +76,8 @@ struct MappingRetention: Retention {
         if case .mapping(let user, let client) = place { (user, client) } else { nil }
     }
 
-    /// A condition on a mapping `i`, with the cutoff's parameter. Mappings of older gateways have no recorded last use.
+    /// Whether a mapping `i` is unused, with the cutoff's parameter. Mappings of older gateways have no recorded last
+    /// use.
     private static func isUnused(_ cutoff: String) -> String {
         """
         i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < \(cutoff)
@@ -88,7 +89,8 @@ struct MappingRetention: Retention {
         """
     }
 
-    /// Reads all mappings of a client id together: a page ends only after all types of its last client id.
+    /// Reads a page of mappings. A client id can have a mapping for each type, and all of these mappings are on one
+    /// page.
     static let pageStatement = Statement(
         "retention_mappings",
         ["organization", "after_user", "after_client", "cutoff", "limit"],
@@ -129,11 +131,11 @@ struct MappingRetention: Retention {
     static let statements = [pageStatement, deleteStatement, noteStatement]
 }
 
-/// Client ids that open mutations of some lanes contain. The mappings of these ids stay, regardless of their age.
+/// The client ids that open mutations of some lanes contain. The mappings of these ids stay, regardless of their age.
 ///
-/// The lanes are locked, so no further id is added.
+/// Because the lanes are locked, no further id can be added.
 struct NeededIDs {
-    /// The maximum number of open mutations that are scanned. In lanes beyond this limit all ids count as needed until
+    /// The maximum number of open mutations that are scanned. In lanes beyond this limit, all ids count as needed until
     /// a later run.
     static let limit = 5_000
 
@@ -144,7 +146,7 @@ struct NeededIDs {
     init(of lanes: [LaneKey: LaneState], on connection: Connection) async throws {
         known = Set(lanes.keys.map(\.user))
         var (scanned, room): ([LaneKey], Int) = ([], Self.limit)
-        // smaller lanes first, so that a large lane does not make the mappings of other lanes stay
+        // lanes with few open mutations come first, because one large lane could use up the limit for all other lanes
         for (lane, state) in lanes.filter({ $0.value.openCount > 0 }).sorted(by: {
             $0.value.openCount < $1.value.openCount
         }) {

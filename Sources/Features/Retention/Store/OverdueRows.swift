@@ -46,7 +46,8 @@ extension OverdueRows {
             let late = task.kind.cutoff(cutoffs).microseconds - at.microseconds
             if late > 0 { overdue[task] = Double(late) / 1_000_000 }
         }
-        // delivered messages have the storage period of payloads, and all other messages that of records
+        // delivered messages have the storage period of payloads, and all other messages have the storage period of
+        // records
         let delivered = messages.delivered.map { cutoffs.payloads.microseconds - $0.microseconds }
         let undelivered = messages.undelivered.map { cutoffs.everything.microseconds - $0.microseconds }
         let late = [delivered, undelivered].compactMap(\.self).max() ?? 0

@@ -12,7 +12,7 @@ protocol Retention: Sendable {
     /// Reads the rows of a page without locks, including rows that are not due (``RetentionRow/isDue``).
     func page(after place: RetentionPosition?, limit: Int) -> Query
     func row(_ row: inout RowReader) throws -> Row
-    /// Returns further users whose lanes must be locked, if they are known before locking.
+    /// Returns further users whose lanes must be locked. They must be determined before any lane is locked.
     func others(excluding rows: [Row], on connection: Connection) async throws -> Set<UUID>
 
     /// Deletes rows whose lanes are locked.
@@ -31,7 +31,8 @@ extension Retention {
 /// The result of a step.
 package struct RetentionStep: Sendable, Hashable {
     package var scanned = 0
-    /// The number of rows that were changed or deleted; in a preview, the number of rows that would be.
+    /// The number of rows that were changed or deleted. In a preview, the number of rows that would be changed or
+    /// deleted.
     package var changed = 0
     /// The number of due rows that were left to the next run, for example because a lane stayed locked.
     package var left = 0
@@ -39,7 +40,7 @@ package struct RetentionStep: Sendable, Hashable {
     package var next: RetentionPosition?
 }
 
-/// The position of retention among the rows of a kind in an organization; the next page begins after it.
+/// The position that retention has reached among an organization's rows of one kind. The next page begins after it.
 package enum RetentionPosition: Sendable, Hashable {
     /// After a user's row that has this age.
     case aged(Timestamp, user: UUID, id: UUID)
@@ -48,7 +49,8 @@ package enum RetentionPosition: Sendable, Hashable {
     case mapping(user: UUID, client: UUID)
 }
 
-/// The lease of the only working replica. Every step renews it. It is void once another replica has the lease.
+/// The lease of the replica that runs retention. Every step renews it. It becomes invalid when another replica claims
+/// it.
 package struct RetentionLease: WorkItem, Hashable {
     let owner: UUID
     let token: Int64
@@ -63,14 +65,14 @@ protocol RetentionRow: Sendable {
     var user: UUID { get }
     /// The position after a page that ends with this row.
     var place: RetentionPosition { get }
-    /// Whether the row was to be processed when it was read.
+    /// Whether the row was due when it was read.
     var isDue: Bool { get }
 }
 
-/// A user's row by its id.
+/// The key of a user's row.
 ///
-/// Each row contains the organization. With a plain parameter, the planner might join the rows to all rows of the
-/// organization.
+/// Each key contains the organization. If the organization were a plain parameter, the planner might join the keys to
+/// all rows of the organization.
 struct UserIDRow {
     let organization: UUID
     let user: UUID

@@ -1,6 +1,6 @@
 import Postgres
 
-/// The statements of the lease and of pending work.
+/// The statements for the lease and for overdue rows.
 ///
 /// Retention is one job for all organizations, so the lease's statements name no organization.
 enum RetentionStatements {
@@ -45,10 +45,11 @@ enum RetentionStatements {
         "UPDATE retention_runs AS r SET due_at = :now WHERE r.name = 'retention'"
     )
 
-    /// Sets a transaction's time limit for locking a lane, and plans by index as in `Query.planByIndex`.
+    /// Sets a transaction's time limit for locking a lane, and disables plans without indexes, as in
+    /// `Query.planByIndex`.
     ///
-    /// With the organization as a plain parameter, the planner could also materialize all rows of the organization.
-    /// This is disabled, too.
+    /// It also disables materialization. If the organization is a plain parameter, the planner could otherwise
+    /// materialize all of the organization's rows.
     static let opening = Statement(
         "retention_opening",
         ["lock_timeout"],
@@ -62,9 +63,8 @@ enum RetentionStatements {
 
     /// The positions of retention in each organization, and the age of the oldest row of each kind.
     ///
-    /// Each age is read by one index look-up in one partition.
-    ///
-    /// `aged` has an age for each of the tables, as microseconds.
+    /// Each age is read by one index look-up in one partition. The column `aged` has an age for each of the tables, in
+    /// microseconds.
     static func debts(_ tables: [AgedTable]) -> Statement {
         let aged = tables.map { oldest("aged_\($0.name)", $0.age, of: $0.name, where: "x.\($0.age) IS NOT NULL") }
         return Statement(
@@ -108,7 +108,7 @@ enum RetentionStatements {
         )
     }
 
-    /// The statement with sub-selects, which a cluster sends to all servers concurrently.
+    /// The statement for a cluster. It has sub-selects, which a cluster sends to all servers concurrently.
     private static func clusteredDebts(_ tables: [AgedTable]) -> String {
         let aged = tables.map { oldestRow($0.age, of: $0.name, where: "x.\($0.age) IS NOT NULL") }
         return """
@@ -153,7 +153,7 @@ enum RetentionStatements {
                     OR (x.synced_at, x.user_id, x.id) > (p.shrunk_until, p.shrunk_user, p.shrunk_id))
         """
 
-    /// Returns the age of an organization's oldest row of a table that meets a condition.
+    /// Returns SQL for the age of an organization's oldest row in a table, among the rows that meet a condition.
     private static func oldest(_ name: String, _ age: String, of table: String, where condition: String) -> String {
         """
         LEFT JOIN LATERAL (

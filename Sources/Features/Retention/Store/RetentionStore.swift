@@ -6,18 +6,18 @@ import SyncStore
 
 /// The database operations of retention: small steps, each a transaction under the locks of its lanes.
 ///
-/// The working replica holds a lease, which every step renews. So only one replica works at a time. If a replica is
-/// killed, its lease expires after a minute.
+/// Only the replica that holds the lease works, and every step renews the lease. If this replica is killed, its lease
+/// expires after a minute.
 package struct RetentionStore: Sendable {
     /// The time after which a lease that is not renewed expires, in seconds.
     package static let leaseSeconds = RetentionStatus.leaseSeconds
     /// The maximum number of organizations that one statement reads.
     static let organizationsAtATime = 500
-    /// The time for which a step waits for a lane, in milliseconds. Callers that wait for other lanes of the step also
-    /// wait for this time.
+    /// The time for which a step waits for the lock of a lane, in milliseconds. While the step waits, callers that need
+    /// its other lanes also wait.
     static let lockTimeout = 300
 
-    /// The tables that are deleted by age alone.
+    /// The tables whose rows are deleted by age alone.
     let aged: [AgedTable]
     let pool: Pool
     let settling: Settlement
@@ -91,7 +91,8 @@ package struct RetentionStore: Sendable {
 
     // MARK: - Steps
 
-    /// Returns a page of organizations by id, with the due work of each; an empty page after the last organization.
+    /// Returns a page of organizations in the order of their ids, each with its overdue rows. After the last
+    /// organization, the page is empty.
     package func debts(after organization: UUID?, _ cutoffs: RetentionCutoffs) async throws(Problem) -> [OverdueRows] {
         let query = RetentionStatements.debts(aged)(
             after: organization,
@@ -111,7 +112,8 @@ package struct RetentionStore: Sendable {
     /// - Parameters:
     ///   - place: the end of the previous step; nil for the oldest row.
     ///   - limit: the maximum number of rows of the page.
-    ///   - lease: nil for a preview, which changes nothing: `changed` is then the number of rows that would be changed.
+    ///   - lease: nil for a preview, which changes nothing. In a preview, `changed` is the number of rows that would be
+    ///     changed.
     /// - Returns: the step's result; nil if the lease was lost.
     /// - Throws: `overloaded` if lanes stay locked, `store_unavailable`.
     package func step(
@@ -157,7 +159,7 @@ package struct RetentionStore: Sendable {
         _ limit: Int,
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
-        // one attempt: if a step cannot lock a lane, the caller repeats the step later
+        // there is only one attempt, because the caller repeats a step that cannot lock a lane
         try await pool.transaction(attempts: 1) { connection in
             let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
             let results = try await connection.run(opening + [retention.page(after: place, limit: limit)])
@@ -220,7 +222,7 @@ package struct RetentionStore: Sendable {
         }
     }
 
-    /// Each lane has a separate transaction, because discarding follows rules, and there are few such lanes.
+    /// Each lane has a separate transaction, because a discard applies the rules of settling. There are few such lanes.
     private func expire(
         _ organization: UUID,
         _ place: RetentionPosition?,
@@ -241,8 +243,7 @@ package struct RetentionStore: Sendable {
             do throws(Problem) {
                 step.changed += try await settling.expire(ids, before: cutoffs.everything, lane)
             } catch {
-                // a lane that cannot be decrypted, or stays locked, must not stop the other lanes; the failure is
-                // logged
+                // a lane that cannot be decrypted or stays locked must not stop the other lanes; the failure is logged
                 step.left += ids.count
             }
         }

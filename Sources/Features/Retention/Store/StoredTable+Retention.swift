@@ -10,8 +10,7 @@ extension StoredTable {
         .plain("owner", "token", "expires_at", "due_at", "started_at", "finished_at")
         .open("last_report")
 
-    /// Retention's stored position contains a user's id. This statement removes the id, so retention reads some rows
-    /// again.
+    /// Removes a user's id from the positions that retention has stored. After that, retention reads some rows again.
     static let eraseRetentionPlaces = Statement(
         "erase_retention_places",
         ["organization", "users"],

@@ -3,11 +3,12 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// Deletes tombstones, together with their local ids on all devices, and with mappings that no record can need.
+/// Deletes tombstones, together with their local ids on all devices, and with mappings that no idempotency record can
+/// need.
 ///
-/// Mappings that a record may need are kept, including mappings of local ids: ``MappingRetention`` deletes them later.
+/// All other mappings stay, including mappings of local ids, until ``MappingRetention`` deletes them.
 ///
-/// A client that has not pulled since before the deletion of its tombstones must start again (the feed's horizon).
+/// If a client has not pulled since before the deletion of a tombstone, it must start again (the feed's horizon).
 struct TombstoneRetention: Retention {
     struct Row: RetentionRow {
         let organization: UUID
@@ -77,7 +78,7 @@ struct TombstoneRetention: Retention {
 
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int {
         let needed = try await NeededIDs(of: lanes, on: connection)
-        // an open mutation may need the local id, whose tombstone must stay as long as the mutation is open
+        // a tombstone stays while an open mutation may need its local id
         let held = try await localIDs.named(rows.map(\.key), on: connection).filter {
             needed.contains($0.clientID, of: $0.user)
         }.map(\.key)
@@ -149,7 +150,7 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// An entity that was written since it was read has another position, and stays.
+    /// An entity stays if it was written after it was read, because its position is then different.
     static let deleteStatement = Statement(
         "retention_delete_tombstones",
         Row.tombstone.inputs,
@@ -162,7 +163,8 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// Deletes mappings that no record can need. A record may still name the entity by its server id.
+    /// Deletes mappings that no record can need. A record that names the entity by its server id may also need a
+    /// mapping, because a repeat can name the client id instead.
     static let deleteMappingsStatement = Statement(
         "retention_delete_mappings_of_tombstones",
         Row.mapping.inputs + ["now"],
@@ -175,7 +177,7 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// Records a use of the other mappings. A later scan of mappings deletes these.
+    /// Records a use of the mappings that stay. A later scan of mappings deletes them.
     static let keepMappingsStatement = Statement(
         "retention_keep_mappings_of_tombstones",
         Row.mapping.inputs + ["now"],

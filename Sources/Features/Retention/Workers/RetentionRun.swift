@@ -47,7 +47,7 @@ package struct RetentionRun: Sendable {
         let task: RetentionTask
     }
 
-    /// The run's state of its jobs.
+    /// The state of the run's jobs.
     private struct Memory {
         var places: [Job: RetentionPosition] = [:]
         var done: Set<Job> = []
@@ -84,7 +84,7 @@ package struct RetentionRun: Sendable {
         self.onStep = onStep
     }
 
-    /// - Parameter pace: the row limit of the next step.
+    /// - Parameter pace: returns the maximum number of rows of the next step.
     package func run(pace: @Sendable () -> Int) async -> Result {
         var result = Result()
         do throws(Problem) {
@@ -115,13 +115,14 @@ package struct RetentionRun: Sendable {
                 guard let last = debts.last else { break }
                 organization = last.organization
                 for debt in debts {
-                    // due mappings are known only after a scan
+                    // overdue mappings are omitted, because they are known only after a scan
                     let rows = debt.overdue.filter { $0.key.kind != .mappings }
                     if isFirst { result.overdue = max(result.overdue, rows.values.max() ?? 0) }
                     for task in tasks where debt.overdue[task] != nil {
                         let part = Job(organization: debt.organization, task: task)
                         if memory.done.contains(part) { continue }
-                        // records first: if a mutation is deleted completely, its payload need not be deleted before
+                        // records come first, because a mutation that is deleted completely needs no earlier deletion
+                        // of its payload
                         let records = Job(organization: debt.organization, task: RetentionTask(.records))
                         if task.kind == .payloads, debt.overdue[records.task] != nil, !memory.done.contains(records) {
                             isAnythingLeft = true
@@ -159,7 +160,8 @@ package struct RetentionRun: Sendable {
                     part.task,
                     of: part.organization,
                     after: place,
-                    // the limit is halved after each failure: a smaller step locks fewer lanes, and takes less time
+                    // the limit is halved after each failure, because a smaller step locks fewer lanes and takes less
+                    // time
                     limit: max(1, pace() >> failures),
                     cutoffs,
                     lease: lease
@@ -191,7 +193,7 @@ package struct RetentionRun: Sendable {
         return nil
     }
 
-    /// Leaves a job that fails repeatedly to the next run, so that an organization's failure does not stop the others.
+    /// Leaves a job that fails repeatedly to the next run, so that one organization's failure does not stop the others.
     private func leave(_ part: Job, _ error: Problem, _ memory: inout Memory, _ result: inout Result) {
         logger.warning(
             "Retention leaves rows to its next run",

@@ -71,7 +71,7 @@ package final class RetentionService: LeasedWorker {
         }
     }
 
-    /// Claims the run if it is due: one lease covers all organizations.
+    /// Claims the lease if a run is due. One lease covers all organizations.
     package func due(from cursor: inout Void?) async throws(Problem) -> [RetentionLease] {
         let status = try await store.retentionStatus()
         shared.withLock { state in

@@ -69,7 +69,7 @@ struct UserEndpoints: Sendable {
         }
     }
 
-    /// Returns the user of a token with this subject, under the present or earlier settings.
+    /// Returns the user whom a token with this subject identifies, under the present or earlier settings.
     private func user(_ subject: Subject, in organization: UUID) async throws -> UserRow? {
         if let user = try await store.administration.user(subject, in: organization) { return user }
         guard case .id(let user) = try? userCalled(subject) else { return nil }
@@ -85,7 +85,7 @@ struct UserEndpoints: Sendable {
         return Answer(created ? .created : .ok)
     }
 
-    /// Returns the audit entry's target: the path does not show whether a user is erased or only blocked.
+    /// Returns the target for the audit log, because the path does not show whether a user is erased or only blocked.
     func removed(_ exchange: Exchange) throws(Problem) -> AuditTarget {
         var target = AuditTarget()
         if try Self.erases(exchange) { target.names = [("erase", "true")] }
@@ -112,7 +112,8 @@ struct UserEndpoints: Sendable {
         }
     }
 
-    /// Returns the `subject` with its `issuer`, by default the issuer without a name; nil without `subject`.
+    /// Returns the `subject` and its `issuer` from the query; nil without `subject`. The default is the issuer without
+    /// a name.
     private static func subject(_ query: URLQuery) throws(Problem) -> Subject? {
         let issuer = try query.text("issuer")
         guard let subject = try query.text("subject") else {

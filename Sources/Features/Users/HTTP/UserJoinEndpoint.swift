@@ -31,7 +31,7 @@ struct UserJoinEndpoint: Sendable {
     }
 }
 
-/// A join, and the issuers' subjects of its users.
+/// A join, and the subjects that issuers use for its users.
 private struct MergeBody: AnswerBody {
     let join: UserJoinRow
     let subjects: [UUID: [Subject]]

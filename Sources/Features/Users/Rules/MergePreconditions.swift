@@ -2,7 +2,7 @@ package import FoundationEssentials
 import JSONText
 package import SyncModel
 
-/// The facts that determine whether an operator can join a user into another user. Pure.
+/// The facts that determine whether an operator can join a user into another user. The decision needs no I/O.
 package struct MergePreconditions: Sendable {
     /// A stored join.
     package struct Join: Sendable, Hashable {
@@ -17,11 +17,11 @@ package struct MergePreconditions: Sendable {
             self.closedUntil = closedUntil
         }
 
-        /// Whether the join still applies. A join that is not continued in time is given up.
+        /// Whether the join still applies. If a join is not continued in time, it is given up.
         func counts(at now: Timestamp) -> Bool { closedUntil.map { now < $0 } ?? true }
     }
 
-    /// The maximum number of joined users of an organization: every gateway keeps all of them in memory.
+    /// The maximum number of joined users of an organization. Every gateway keeps all joined users in memory.
     package static let limit: Int64 = 10_000
     /// The maximum number of rows that the joining transaction moves.
     package static let rowLimit: Int64 = 50_000
@@ -36,7 +36,7 @@ package struct MergePreconditions: Sendable {
     package var count: Int64
     /// Whether a gateway that does not support joins is running.
     package var hasOldGateway: Bool
-    /// Whether an operator provisions users, and has provisioned only one of the two users.
+    /// Whether the organization requires provisioning, and an operator has provisioned only one of the two users.
     package var isOneShutOut: Bool
 
     package init(
@@ -60,7 +60,7 @@ package struct MergePreconditions: Sendable {
     }
 
     package enum Decision: Sendable, Hashable {
-        /// From now on neither user is served. This also continues an earlier closure.
+        /// From now on neither user is served. The decision also extends an earlier closure.
         case close
         /// The rows have moved already.
         case hasMoved
@@ -109,10 +109,10 @@ package struct MergePreconditions: Sendable {
         refusal("join_unknown_user", "the organization has no such target user")
     }
 
-    /// The problem of joining a provisioned user and a user who is not provisioned.
+    /// The problem if only one of the two users is provisioned.
     ///
-    /// Tokens of the user without access would be accepted as tokens of the other user. An operator must provision the
-    /// user for this; a join must not do it.
+    /// After a join, tokens of the user who is not provisioned would be accepted as tokens of the other user. A join
+    /// must not give access in this way, so an operator must provision the user first.
     package static var oneIsShutOut: Problem {
         refusal(
             "join_shut_out",

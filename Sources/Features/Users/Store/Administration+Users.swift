@@ -8,13 +8,13 @@ extension Administration {
     /// Returns a page of an organization's known users, by id.
     ///
     /// A user is known after a push, a device registration, a token with a subject, provisioning, or a join into
-    /// another user. A user who has only read, with tokens that contain the user's UUID, leaves no record.
+    /// another user. There is no record of a user who has only read with tokens that contain the user's UUID.
     ///
     /// - Parameters:
     ///   - limit: 1 to 1,000.
     ///   - first: the user at which the page begins; nil for the first page.
-    /// - Returns: the users, and the user at which the next page begins, if there is a next page; nil if there is no
-    ///   such organization.
+    /// - Returns: the users, and the first user of the next page if there is a next page; nil if there is no such
+    ///   organization.
     package func users(
         of organization: UUID,
         limit: Int,
@@ -33,7 +33,7 @@ extension Administration {
         return found?.id == user ? found : nil
     }
 
-    /// Returns the user with an issuer and subject; nil if there is no such user.
+    /// Returns the user whom an issuer and a subject identify; nil if there is no such user.
     package func user(_ subject: Subject, in organization: UUID) async throws(Problem) -> UserRow? {
         let id: UUID?
         do {
@@ -46,7 +46,8 @@ extension Administration {
         return try await user(id, in: organization)
     }
 
-    /// Provisions the user with an issuer and subject, before or after the issuer's first token for that user.
+    /// Provisions the user whom an issuer and a subject identify, before or after the issuer's first token for that
+    /// user.
     ///
     /// - Returns: whether the user is newly provisioned, and the user; nil if there is no such organization.
     /// - Throws: `user_erased` if the user was erased.
@@ -82,7 +83,7 @@ extension Administration {
     }
     // MARK: - Statements
 
-    /// Reads the first users from `first` on, from each table that may have a user's only row.
+    /// Reads users from `first` on. It searches every table that may have the only row of a user.
     package static let listUsersStatement = Statement(
         "users_list",
         ["organization", "first", "limit"],
@@ -158,8 +159,8 @@ extension Administration {
         return rows.affected > 0
     }
 
-    /// Returns the target of a joined user, because a joined user's tokens are accepted as the target's. For any other
-    /// user, returns the user.
+    /// Returns the user, or the target if the user was joined. A joined user's tokens are accepted as tokens of the
+    /// target.
     private func whole(_ user: UUID, in organization: UUID) async throws(Problem) -> UUID {
         let parameters = Parameters(of: LaneKey(organization: organization, user: user))
         return try await rows(Self.wholeStatement, parameters, "look up a user") {

@@ -5,20 +5,21 @@ import SyncStore
 
 /// Searches an organization's entities for the entities of a user.
 ///
-/// There is no index by owner, because it would make each write slower. The scan therefore reads all entities in the
-/// order of the feed, a page at a time and without locks.
+/// The scan reads all entities in the order of the feed, a page at a time and without locks. There is no index by
+/// owner, because such an index would make each write slower.
 ///
-/// An entity that is written during the scan gets a later position, and is found again. The owner of an entity does not
-/// change, and a user whose lane is idle writes nothing. So the scan misses no entity of a user with an idle lane.
+/// If the user's lane is idle, the scan misses no entity of the user. Such a user writes nothing, and the owner of an
+/// entity does not change. An entity that is written during the scan gets a later position, and the scan finds it
+/// again.
 struct EntityScan {
-    /// Entities that one statement reads.
+    /// The number of entities that one statement reads.
     static let page: Int64 = 5_000
 
     let pool: Pool
     let organization: UUID
     let user: UUID
 
-    /// Calls `found` with the keys on each page, sorted, up to a position of the feed.
+    /// Calls `found` with the sorted keys of each page, up to a position in the feed.
     ///
     /// - Parameters:
     ///   - statement: ``named`` or ``unseen``.

@@ -2,24 +2,26 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements that erase a user's rows, made from the catalogue of tables.
+/// The statements that erase a user's rows, made from the ``StoredTable`` entries of all tables.
 struct ErasedRows: Sendable {
     /// The statements that delete rows of a table.
     ///
-    /// On a cluster, a single statement that deletes rows and inserts their hashes would copy the rows. Roles under
-    /// row-level security are not allowed to do this, so there are two statements.
+    /// There are two statements because of clusters. There, a single statement that deletes rows and inserts their
+    /// hashes would copy the rows, which roles under row-level security are not allowed to do.
     struct Deletion: Sendable {
         /// Deletes rows, with the parameters of ``StoredTable/Erase/batches(_:keep:)``.
         ///
         /// Returns the number of deleted rows or, if hashes are kept, the hashes of each row.
         let delete: Statement
-        /// Inserts these hashes.
+        /// Inserts the returned hashes; nil if no hashes are kept.
         let keep: Statement?
     }
 
-    /// The deletions that run under the lane's lock, in this order. A transaction deletes a batch of rows of one table.
+    /// The deletions that run under the lane's lock, in this order. Each transaction deletes a batch of rows of one
+    /// table.
     let batches: [Deletion]
-    /// The deletions from tables with one row for each user. The lane is the last: its lock protects all of them.
+    /// The deletions from tables with one row for each user. The lane is deleted last, because its lock protects all of
+    /// these deletions.
     let withLane: [Statement]
     let walks: [(scan: NamingScan, delete: Statement)]
     /// The deletions in the erasure's last transaction.
@@ -47,7 +49,7 @@ struct ErasedRows: Sendable {
             }
         }
         self.batches = first + batches
-        // the lane is the first table
+        // the lane is the first table, and must be deleted last
         self.withLane = withLane.reversed()
         self.walks = walks
         self.last = last
@@ -58,7 +60,7 @@ struct ErasedRows: Sendable {
             + walks.flatMap { [$0.scan.find, $0.delete] } + last
     }
 
-    /// Inserts the hashes of names, and of the values that the names identify.
+    /// Inserts the hashes of erased ids, each with the hash of the value that the id identifies.
     static let keepNames = Statement(
         "erase_keep_names",
         ["organization", "user_hash", "hashes", "known_hashes"],
@@ -70,10 +72,10 @@ struct ErasedRows: Sendable {
         """
     )
 
-    /// The deletion finds rows by the values that were read, including organization and user. If it used the parameters
-    /// instead, PostgreSQL would read all of the user's rows for each row.
+    /// The statement compares all columns of the key with the rows of the sub-select, including organization and user.
+    /// If it compared these two columns with the parameters, PostgreSQL would read all of the user's rows for each row.
     ///
-    /// - Parameter name: the id that stays as a hash.
+    /// - Parameter name: the column of the id whose hash remains.
     private static func deleting(
         _ table: StoredTable,
         of owner: String,

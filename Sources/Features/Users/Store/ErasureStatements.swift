@@ -6,8 +6,8 @@ import SyncStore
 enum ErasureStatements {
     // MARK: - Closing
 
-    /// Reads the facts about a user that an erasure requires; `migration` and `seconds` have the same meaning as in
-    /// ``JoinStatements/facts``.
+    /// Reads the facts about a user that an erasure requires. The parameters `migration` and `seconds` have the same
+    /// meaning as in ``JoinStatements/facts``.
     static let facts = Statement(
         "erase_facts",
         ["organization", "user", "migration", "seconds"],
@@ -37,10 +37,11 @@ enum ErasureStatements {
 
     // MARK: - Entities
 
-    /// Locks entities, in the order given, that a user owns or wrote last, and returns which of them are deleted.
+    /// Locks entities in the given order, if the user owns them or wrote them last. For each entity, it returns whether
+    /// the erasure deletes the entity.
     ///
-    /// It also returns the documents that stay but are sealed with a user's key, because their owner was once the only
-    /// user who saw them.
+    /// For entities that stay, it also returns documents that are sealed with the user's key. Such documents exist
+    /// because their owner was once the only user who saw them.
     static let lockEntities = Statement(
         "erase_lock_entities",
         ["organization", "user", "types", "ids"],
@@ -63,7 +64,8 @@ enum ErasureStatements {
         """
     )
 
-    /// Deletes locked entities or removes their owner, and moves them to the feed's end, so that devices receive them.
+    /// Deletes locked entities, or removes the user from them. It moves all of them to the feed's end, so that devices
+    /// receive the change.
     ///
     /// - Parameters:
     ///   - goes: whether each entity is deleted.
@@ -104,7 +106,7 @@ enum ErasureStatements {
         """
     )
 
-    /// Whether the upstream requires a notification.
+    /// Returns a row if the upstream must be notified of erasures.
     static let endpoint = Statement(
         "erase_endpoint",
         ["organization"],
@@ -145,7 +147,8 @@ enum ErasureStatements {
         """
     )
 
-    /// Records completed erasures of the users who were joined into the user, because they are erased with the user.
+    /// Records the erasure of each user who was joined into the erased user, because joined users are erased together
+    /// with that user.
     static let followers = Statement(
         "erase_followers",
         ["organization", "users", "started_at", "finished_at"],
@@ -157,10 +160,11 @@ enum ErasureStatements {
         """
     )
 
-    /// Reads the erasures that no gateway processes, of all organizations, the longest due first, without locks.
+    /// Reads the due erasures of all organizations. A due erasure is not processed by any gateway. The erasure that has
+    /// been due longest comes first. The statement takes no locks.
     ///
-    /// Erasures that wait only for the upstream's response are omitted for some organizations, or for all organizations
-    /// if `asks_upstream` is false.
+    /// Erasures that wait only for the upstream's response are omitted for the given organizations. If `asks_upstream`
+    /// is false, they are omitted for all organizations.
     static let due = Statement(
         "erase_due",
         ["now", "limit", "organizations", "asks_upstream"],

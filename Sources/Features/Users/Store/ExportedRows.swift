@@ -17,7 +17,7 @@ struct ExportedRows: Sendable {
     init?(_ table: StoredTable) {
         guard case .rows(let lines) = table.export, let owner = table.users?.owner else { return nil }
         self.lines = lines
-        // the columns of a mutation's details have this prefix
+        // the SQL of a mutation's details uses the alias `m` for the row
         let row = lines.form == .mutation ? "m" : "x"
         sealed = if case .lane(let columns) = table.sealing, lines.form == .columns { columns } else { [] }
         let keys = lines.order.map { "\(row).\($0.name)" }.joined(separator: ", ")
@@ -45,10 +45,10 @@ struct ExportedRows: Sendable {
         next = statement("next", after: last, " AND (\(keys)) > (\(place))")
     }
 
-    /// The last request of a mutation.
+    /// The columns of a mutation's last request.
     private static let sent = "m.id AS sent_id, m.sent_method, m.sent_endpoint, m.sent_payload"
 
-    /// The statements of an export of a catalogue's tables.
+    /// Returns the statements that export the given tables.
     static func statements(_ tables: [StoredTable]) -> [Statement] {
         tables.flatMap { table in
             if case .scan(_, let statement, _) = table.export { return [statement] }
@@ -77,8 +77,8 @@ struct ExportedRows: Sendable {
         """
     )
 
-    /// Whether any data of the user are stored, the user into whom this user was joined, and the users who were joined
-    /// into this user.
+    /// Returns whether any data of the user are stored, the user into whom this user was joined, and the users who were
+    /// joined into this user.
     static let standing = Statement(
         "export_standing",
         ["organization", "user"],

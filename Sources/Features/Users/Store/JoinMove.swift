@@ -20,8 +20,8 @@ struct JoinMove {
 
     /// - Parameters:
     ///   - entities: the entities that the user owns or wrote last, sorted.
-    ///   - expected: the state of the user's lane when these entities were searched.
-    /// - Returns: nil if a worker has claimed a lane, or the user's lane has changed.
+    ///   - expected: the state of the user's lane before the search for these entities.
+    /// - Returns: nil if a worker has claimed a lane, or if the user's lane has changed.
     /// - Throws: `validation_failed` if the two users cannot be joined.
     func run(_ entities: [EntityKey], expecting expected: LaneState?) async throws -> UserJoinRow? {
         let parties = Parameters(of: user, target.user)
@@ -101,7 +101,8 @@ struct JoinMove {
         }
     }
 
-    /// Decrypts the user's sealed values and encrypts them for the target, because a sealed value names its user.
+    /// Decrypts the user's sealed values and encrypts them for the target, because a sealed value contains its user's
+    /// id.
     ///
     /// A value that cannot be decrypted with any key stays unchanged.
     ///
@@ -142,9 +143,10 @@ struct JoinMove {
 /// A join of two users as operators see it.
 package struct UserJoinRow: Sendable, Hashable {
     package enum State: String, Sendable, Hashable {
-        /// Neither user is served until no worker has their lanes.
+        /// Neither user is served. The rows move once no worker has one of the lanes.
         case closing
-        /// All rows are the target's. The target's devices have not received the joined user's private entities yet.
+        /// All rows belong to the target. The target's devices have not received the joined user's private entities
+        /// yet.
         case moved
         case done
     }

@@ -2,13 +2,13 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements that join a user (`user`) into another (`into`) of an organization.
+/// The statements that join a user (`user`) of an organization into another user (`into`).
 enum JoinStatements {
     // MARK: - Closing
 
     /// Locks the organization, so that its joins begin one after another, and each join reads the earlier joins.
     ///
-    /// A purge runs either before or after these joins.
+    /// Because of this lock, a purge also runs either before or after these joins.
     static let lockOrganization = Statement(
         "join_lock_organization",
         ["organization"],
@@ -30,7 +30,7 @@ enum JoinStatements {
         """
     )
 
-    /// Whether an operator provisions users, and has provisioned only one of the two users.
+    /// Whether the organization requires provisioning, and an operator has provisioned only one of the two users.
     static let isOneShutOut = """
         coalesce((SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = :organization), '') = 'explicit'
                 AND (SELECT count(*) FROM users u WHERE u.organization_id = :organization AND u.user_id IN (:user, :into)) = 1
@@ -53,7 +53,7 @@ enum JoinStatements {
         """
     )
 
-    /// Begins or continues a join. A join that was given up, or had another target, begins again.
+    /// Begins or continues a join. If an earlier join was given up or had another target, the join begins again.
     static let close = Statement(
         "join_close",
         ["organization", "user", "into", "now", "closed_until"],
@@ -91,7 +91,7 @@ enum JoinStatements {
         """
     )
 
-    /// Deletes the user's lane once all rows are the target's.
+    /// Deletes the user's lane after all rows have moved to the target.
     static let leaveLanes = Statement(
         "join_leave_lanes",
         ["organization", "user"],
@@ -132,7 +132,7 @@ enum JoinStatements {
 
     // MARK: - Entities
 
-    /// Locks entities, in the order given, of which a user is the owner or the last writer.
+    /// Locks entities in the given order, if the user is their owner or their last writer.
     static let lockEntities = Statement(
         "join_lock_entities",
         ["organization", "user", "types", "ids"],
@@ -162,9 +162,9 @@ enum JoinStatements {
         """
     )
 
-    /// Locks the entities whose position in the feed has not changed since the join found them.
+    /// Locks the entities whose position in the feed has not changed since the join moved the rows.
     ///
-    /// - Parameter feed_end: the end of the feed at that time.
+    /// - Parameter feed_end: the end of the feed when the rows moved.
     static let lockUnseen = Statement(
         "join_lock_unseen",
         ["organization", "user", "types", "ids", "feed_end"],

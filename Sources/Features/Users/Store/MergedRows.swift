@@ -3,18 +3,18 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements that move a user's rows to another user, made from the catalogue of tables.
+/// The statements that move a user's rows to another user, made from the ``StoredTable`` entries of all tables.
 struct MergedRows: Sendable {
-    /// The moves in the order of the catalogue, all in one transaction. The values are nil if a statement requires only
-    /// the user ids.
+    /// The moves in the order of the entries, all in one transaction. If a statement's only parameters are the
+    /// organization and the user, its values are nil.
     let moves: [(statement: Statement, values: [StoredTable.MergeValue]?)]
-    /// Counts the rows of the user (`user`), at most one more than the limit.
+    /// Counts the rows of the user (`user`). In each table, the count stops at one row more than the limit.
     let count: Statement
-    /// Whether only one of the users is provisioned, and for each entry of ``collided``, whether rows of both users
-    /// have the same key.
+    /// Returns whether only one of the users is provisioned. For each entry of ``collided``, it also returns whether
+    /// rows of both users have the same key.
     ///
-    /// Client ids and all other ids are random, so collisions do not occur with apps that generate ids as required.
-    /// After a collision, a later reference to such an id would be ambiguous.
+    /// If both users had rows with the same id, a later reference to this id would be ambiguous. Client ids and all
+    /// other ids are random, so collisions do not occur with apps that generate ids as required.
     let collisions: Statement
     let collided: [StoredTable.Collision]
     /// The tables with sealed values that contain the id of their user.
@@ -58,7 +58,7 @@ struct MergedRows: Sendable {
         )
     }
 
-    /// The numbers that are added to positions and change positions.
+    /// The numbers that a move adds to positions and to change positions.
     typealias Shift = (positions: Int64, changes: Int64)
 
     var statements: [Statement] { moves.map(\.statement) + [count, collisions] }
@@ -119,7 +119,7 @@ struct MergedRows: Sendable {
         """
     }
 
-    /// Whether the users share an idempotency key: it is unique among mutations and rejections together.
+    /// Whether the users share an idempotency key. A key is unique among all mutations and rejections of a user.
     private static func sharesKey(_ tables: [StoredTable]) -> String {
         let keyed = tables.filter { ["mutations", "rejections"].contains($0.name) }
         let pairs = keyed.flatMap { own in keyed.map { meets(own, $0, ["idempotency_key"]) } }

@@ -6,20 +6,25 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Erases all stored data of one user, in small steps that may be interrupted anywhere.
+/// Erases all stored data of one user in small steps.
 ///
-/// The next call continues, and gateways continue without a call (``ErasureService``).
+/// An erasure can be interrupted at any point. The next call continues it, and gateways continue it without a call
+/// (``ErasureService``). The steps are:
 ///
-/// From the first step on, the user is never served again. Once every gateway has read the closure and no worker has
-/// the lane, the rows are deleted under the lane's lock, a batch at a time, and then the lane itself. After that, the
-/// documents that the user owns or wrote last are deleted. Finally, the upstream is notified. Only hashes stay: of the
-/// user, and of the user's subjects, idempotency keys, fingerprints and devices.
+/// 1. The user is closed: no gateway serves the user again.
+/// 2. Once every gateway has read the closure and no worker has the lane, the rows are deleted in batches under the
+///    lane's lock. The lane itself is deleted last.
+/// 3. The documents that the user owns or wrote last are deleted, or the user is removed from them.
+/// 4. The upstream is notified.
+/// 5. Only hashes remain: of the user, and of the user's subjects, idempotency keys, fingerprints and devices.
 package struct UserErasing: Sendable {
-    /// Seconds after which every gateway treats the user as closed, as for a join.
+    /// The time in seconds after which every gateway treats the user as closed. A join has the same time.
     package static let settlingSeconds = UserJoining.settlingSeconds
-    /// Seconds after which a gateway claims an abandoned erasure; together with the time to the next search, a minute.
+    /// The time in seconds after which another gateway may claim an abandoned erasure. Together with the time until the
+    /// next search, this is about a minute.
     static let claimSeconds: Double = 40
-    /// The maximum number of erasures that one search tries to claim, because other gateways may claim some of them.
+    /// The maximum number of erasures that one search finds. The search tries to claim them in turn, because other
+    /// gateways may claim some of them.
     static let candidates: Int64 = 16
     /// The maximum number of rows of a table that one transaction deletes.
     static let batch: Int64 = 1_000
@@ -34,9 +39,9 @@ package struct UserErasing: Sendable {
     let now: TimeSource
     let failure: StoreFailure
     let logger: Logger
-    /// Notifies upstreams. Without it, gateways notify them later.
+    /// Sends notifications to upstreams. If it is nil, gateways send them later.
     package var upstream: (any Upstream)?
-    /// ``settlingSeconds``; a test with one gateway may set a shorter time.
+    /// ``settlingSeconds`` by default. A test with one gateway may set a shorter time.
     package var settling = settlingSeconds
     private let rows: ErasedRows
     private let participants: [any CommitParticipant]
@@ -57,14 +62,14 @@ package struct UserErasing: Sendable {
 
     /// Erases a user, as far as that is possible immediately.
     ///
-    /// Call it again if the lane is busy, if some gateways may not have read the closure yet, or if the upstream cannot
-    /// be notified.
+    /// Call this method again if the lane is busy, if some gateways may not have read the closure yet, or if the
+    /// upstream cannot be notified.
     ///
     /// - Returns: the erasure; nil if there is no such organization, or no record of the user.
     /// - Throws: `not_found` for a user who was joined into another user; `overloaded` while the user is being joined;
     ///   `validation_failed` while an older gateway is running.
     package func erase(_ user: UUID, in organization: UUID) async throws(Problem) -> UserErasureRow? {
-        // data without an owner do not belong to a single person
+        // a reserved id marks data without an owner, which do not belong to a single person
         guard !Writer.isReserved(user) else { return nil }
         do {
             let lane = LaneKey(organization: organization, user: user)
@@ -95,7 +100,7 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Continues an abandoned erasure, including the request to its upstream. Returns false if there is no erasure.
+    /// Continues an abandoned erasure, including the request to its upstream. Returns false if no erasure is abandoned.
     package func goOnWithAny() async throws(Problem) -> Bool {
         guard let erasure = try await claim(asks: true, excluding: []) else { return false }
         let remaining = try await eraseHere(erasure)
@@ -106,8 +111,8 @@ package struct UserErasing: Sendable {
     /// Claims the abandoned erasure that has been due longest; returns nil if there is no such erasure.
     ///
     /// - Parameters:
-    ///   - asks: whether to include erasures of which only the request to the upstream remains.
-    ///   - organizations: organizations of which such remaining requests are excluded.
+    ///   - asks: whether to include erasures for which only the request to the upstream remains.
+    ///   - organizations: organizations whose erasures of this kind are excluded.
     func claim(asks: Bool, excluding organizations: Set<UUID>) async throws(Problem) -> UserErasureRow? {
         do {
             let moment = now()
@@ -144,7 +149,7 @@ package struct UserErasing: Sendable {
 
     /// Sends a claimed erasure to the upstream.
     ///
-    /// - Returns: whether the upstream has accepted it.
+    /// - Returns: whether the upstream has accepted the erasure.
     func askUpstream(_ erasure: UserErasureRow) async throws(Problem) -> Bool {
         do {
             return try await publish(erasure).state == .done
@@ -195,7 +200,7 @@ package struct UserErasing: Sendable {
             due_at: now().adding(seconds: Self.claimSeconds)
         )
         let rows = if let connection { try await connection.run(query) } else { try await pool.run([query])[0] }
-        // no row if another gateway was faster
+        // there is no row if another gateway has already completed the erasure
         return try rows.read(UserErasureRow.init).first ?? erasure
     }
 
@@ -203,7 +208,8 @@ package struct UserErasing: Sendable {
 
     /// Closes the user.
     ///
-    /// - Parameter isNamed: whether other data name the user, so that a user without a record is closed, too.
+    /// - Parameter isNamed: whether documents or events name the user. In this case, a user without a record is closed,
+    ///   too.
     private func close(_ user: LaneKey, isNamed: Bool = false) async throws -> UserErasureRow? {
         let moment = now()
         let organization = user.organization
@@ -260,13 +266,13 @@ package struct UserErasing: Sendable {
         }
     }
 
-    // MARK: - 2: the rows go
+    // MARK: - 2: the rows are deleted
 
     /// Deletes the user's rows; returns nil while a worker has the lane.
     private func eraseRows(_ erasure: UserErasureRow) async throws -> UserErasureRow? {
         guard let lane = erasure.lane else { return erasure }
-        // a user who was joined into this user still has a few rows under the joined user's id, including the subjects;
-        // requests from before the closure may add rows during the first pass, so repeat until a pass deletes nothing
+        // joined users still have a few rows under their own ids, such as their subjects; requests from before the
+        // closure may add rows during a pass, so passes are repeated until one deletes nothing
         var isClean = false
         while !isClean {
             isClean = true
@@ -291,7 +297,7 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Deletes rows of a table and inserts the hashes that stay; returns the number of rows.
+    /// Deletes a batch of a table's rows and inserts the hashes that remain. Returns the number of deleted rows.
     private func delete(
         _ table: ErasedRows.Deletion,
         of user: UUID,
@@ -323,7 +329,8 @@ package struct UserErasing: Sendable {
         return Int64(hashes.count)
     }
 
-    /// Runs a transaction under the lane's lock, if there is a lane; returns nil if a worker has it.
+    /// Runs a transaction under the lane's lock. If there is no lane, it runs without the lock. Returns nil if a worker
+    /// has the lane.
     private func underLock<Value: Sendable>(
         _ lane: LaneKey,
         _ body: (Connection) async throws -> Value
@@ -338,7 +345,7 @@ package struct UserErasing: Sendable {
         }
     }
 
-    // MARK: - 3: the documents go
+    // MARK: - 3: the documents are deleted
 
     private func eraseEntities(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         guard let lane = erasure.lane else { return erasure }
@@ -354,13 +361,14 @@ package struct UserErasing: Sendable {
         }
         try await eraseElsewhere(erasure)
         try await destroyKeys(erasure)
-        // reads only the endpoint, because the other settings may be sealed, and no key is needed until here
+        // reads only the endpoint: the other settings may be sealed, and the erasure has needed no key so far
         let told = try await pool.run([ErasureStatements.endpoint(organization: lane.organization)])[0]
         if told.isEmpty { return try await finish(erasure) }
         return try await move(erasure, to: .telling)
     }
 
-    /// Destroys the user's keys. After that, values sealed with them cannot be opened, in any copy of the database.
+    /// Destroys the user's keys. After that, values that were sealed with these keys cannot be decrypted in any copy of
+    /// the database.
     private func destroyKeys(_ erasure: UserErasureRow) async throws {
         let destroy = UserKeyRows.destroyStatement(organization: erasure.organization, users: erasure.users)
         let gone = try await pool.run([destroy])[0]
@@ -368,11 +376,11 @@ package struct UserErasing: Sendable {
         catalog.userKeys.ring.forget(users)
     }
 
-    /// Deletes rows that name the user without being stored under the user's id.
+    /// Deletes rows that name the user but are not stored under the user's id.
     private func eraseElsewhere(_ erasure: UserErasureRow) async throws {
         for (scan, delete) in rows.walks {
-            // a worker's last writes may appear before the scan's position, so the scan is repeated until it finds no
-            // row
+            // the scan is repeated until it finds no row, because a worker's last writes may be at positions that the
+            // scan has passed
             var isClean = false
             while !isClean {
                 isClean = true
@@ -417,7 +425,8 @@ package struct UserErasing: Sendable {
     }
 
     private func write(_ lock: Query, of lane: LaneKey, at moment: Timestamp) async throws -> Int {
-        // decrypting documents that stay needs the newest keys; a missing master key matters only for such documents
+        // documents that stay must be decrypted with the newest keys; without such documents, a missing master key does
+        // not matter
         catalog.invalidate(lane.organization)
         let seal = try? await catalog.seal(of: lane.organization)
         return try await pool.transaction { connection in
@@ -459,7 +468,7 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Seals the documents that stay again, without the owner's key, which is destroyed after this.
+    /// Seals the documents that stay again, without their owner's key, which is destroyed later.
     private func keep(
         _ documents: [(key: EntityKey, document: [UInt8])],
         of lane: LaneKey,
@@ -478,7 +487,7 @@ package struct UserErasing: Sendable {
                 document: PostgresJSON(renewed)
             )
         }
-        // values that cannot be decrypted now can never be decrypted after the owner's key is destroyed
+        // fails if a value cannot be decrypted now, because nothing could decrypt it after the owner's key is destroyed
         try renewal.check()
         _ = try await connection.run(queries)
     }
@@ -535,7 +544,7 @@ package struct UserErasing: Sendable {
         return try rows.read(UserErasureRow.init).first ?? erasure
     }
 
-    // MARK: - 5: nothing names the user any more
+    // MARK: - 5: no stored data name the user
 
     private func finish(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         let moment = now()
@@ -568,7 +577,7 @@ package struct UserErasing: Sendable {
         catalog.invalidate(erasure.organization)
         identities.invalidate()
         guard let finished else {
-            // another gateway was faster
+            // another gateway has already completed the erasure
             let find = ErasureStatements.find(organization: erasure.organization, user_hash: erasure.hash)
             return try await pool.run([find])[0].read(UserErasureRow.init).first ?? erasure
         }

@@ -52,8 +52,8 @@ package struct UserErasureRow: WorkItem, Hashable {
 
 /// Searches for data that name a user who has never sent a request.
 ///
-/// An event from a source may name the owner of a document before the owner's first request. In this case only
-/// documents or parked events name the user.
+/// An event from a source may name the owner of a document before the owner's first request. In this case, only
+/// documents or parked events contain the user's id.
 enum UserReferences {
     /// Searches all of the organization's entities and parked events.
     static func exist(of user: LaneKey, _ pool: Pool) async throws -> Bool {

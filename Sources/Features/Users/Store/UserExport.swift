@@ -7,13 +7,14 @@ package import SyncStore
 
 /// All stored data of one user, as NDJSON: each line is a JSON object with its `kind`.
 ///
-/// Each page of rows is read in a separate statement. An export of any size therefore holds no transaction, no lock,
-/// and at most one page in memory. Rows written during the export may be missing. The last line has the kind `end`: an
-/// export without this line is incomplete.
+/// Each page of rows is read in a separate statement. During an export of any size, the gateway holds no transaction,
+/// no lock, and at most one page in memory. Rows that are written during the export may be missing.
+///
+/// The last line has the kind `end`. An export without this line is incomplete.
 package struct UserExport: Sendable {
     /// The number of documents that one statement reads.
     private static let documents = 25
-    /// The number of rows found by a scan that one statement reads. Each row has a few hundred bytes.
+    /// The number of rows that one statement reads after a scan has found them. Each row has a few hundred bytes.
     private static let named = 500
     /// The version of the format, in the first line.
     private static let version = 1
@@ -72,10 +73,11 @@ package struct UserExport: Sendable {
         }[0]
     }
 
-    /// Exports the lines: calls `write` with some lines at a time, each with its line end.
+    /// Exports the lines. It calls `write` with several complete lines at a time.
     ///
-    /// - Parameter room: the memory reservation. It is acquired while a page is read, and released while the page is
-    ///   written. A page waits for memory as long as necessary, because an export that has begun cannot be refused.
+    /// - Parameter room: the budget of memory for pages. Memory is reserved while a page is read, and released while
+    ///   the page is written. A page waits for memory as long as necessary, because an export that has begun cannot be
+    ///   refused.
     /// - Throws: the errors of `write`; `store_unavailable`.
     package func run(
         _ user: LaneKey,
@@ -89,7 +91,7 @@ package struct UserExport: Sendable {
         }
         try await room.enterPatiently()
         defer { room.release() }
-        // another gateway may have created a data key just now
+        // the cache is refreshed because another gateway may just have created a data key
         catalog.invalidate(user.organization)
         do {
             let seal = try await catalog.seal(of: user.organization).withoutKeyRefresh
@@ -173,7 +175,7 @@ package struct UserExport: Sendable {
         lines = pending
     }
 
-    /// Writes lines of the rows that name the user without being stored under the user's id.
+    /// Writes lines of the rows that name the user but are not stored under the user's id.
     private func named(
         by scan: NamingScan,
         _ statement: Statement,
@@ -183,7 +185,7 @@ package struct UserExport: Sendable {
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
         var pending = lines
-        // rows from before a join name the user by the id of the joined user
+        // rows from before a join contain the id of the joined user
         let names = try await [user.user] + standing(of: user).joined
         try await scan.run(pool, of: user.organization, naming: names) { found in
             for start in stride(from: 0, to: found.count, by: Self.named) {
@@ -324,8 +326,8 @@ struct ExportLines: Sendable {
 
     /// Adds one line: the kind, the members of the object `plain`, and the sealed values.
     ///
-    /// JSON from a phone may contain line breaks between tokens. They are not written, so that they do not end the
-    /// line.
+    /// JSON from a device may contain line breaks between tokens. These line breaks are omitted, because they would end
+    /// the line.
     private mutating func line(
         _ kind: String,
         _ plain: [UInt8],

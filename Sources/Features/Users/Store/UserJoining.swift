@@ -6,22 +6,25 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Joins two users into one: their lanes become one sequence, and no mutation runs twice.
+/// Joins a user into another user, the target. Their lanes become one lane, and no mutation runs twice.
 ///
-/// At first neither user is served. Once every gateway has read this and no worker has either lane, one transaction
-/// moves all rows of the user to the target. The user's mutations come after the target's, as if they had been accepted
-/// later. They keep their upstream keys and their records. Therefore a phone that repeats a push of the joined user
-/// receives the same outcome as the target. The next call continues an interrupted join; without another call the join
-/// is given up.
+/// At first neither user is served. Once every gateway has read the closure and no worker has one of the lanes, one
+/// transaction moves all rows of the user to the target. The user's mutations come after the target's, as if they had
+/// been accepted later. They keep their records and the idempotency keys of their requests to the upstream. Because of
+/// this, a phone that repeats a push of the joined user receives the same outcomes as the target.
+///
+/// If a join is interrupted, the next call continues it. Without another call, the join is given up.
 package struct UserJoining: Sendable {
-    /// Seconds for which a call closes both users. If no call continues the join within this time, it is given up.
+    /// The time in seconds for which a call closes both users. If no call continues the join within this time, the join
+    /// is given up.
     package static let closedSeconds: Double = 120
-    /// Seconds between two checks of a waiting request's user.
+    /// The time in seconds between two checks of a waiting request's user.
     package static let waitSeconds = Catalog.waitSeconds
-    /// Seconds after which every gateway treats the users as closed, and no earlier request of the users still reads.
+    /// The time in seconds after which every gateway treats the users as closed, and no earlier request of the users
+    /// still reads.
     ///
-    /// The sum of the catalog's refresh time, the time after which a waiting request has polled and ended, and one
-    /// second for clocks that differ.
+    /// It is the sum of three times: the catalog's refresh time, the time after which a waiting request has polled and
+    /// ended, and one second for clocks that differ.
     package static let settlingSeconds = Catalog.settlingSeconds
     /// The maximum number of entities that one transaction moves to the feed's end while it locks the feed.
     private static let shown = 500
@@ -34,7 +37,7 @@ package struct UserJoining: Sendable {
     let now: TimeSource
     let failure: StoreFailure
     let logger: Logger
-    /// ``settlingSeconds``; a test with one gateway may set a shorter time.
+    /// ``settlingSeconds`` by default. A test with one gateway may set a shorter time.
     package var settling = settlingSeconds
     private let joined = Counter(label: UserMetrics.joinedUsers)
 
@@ -50,10 +53,10 @@ package struct UserJoining: Sendable {
 
     /// Joins a user into another, as far as that is possible immediately.
     ///
-    /// Call it again if a lane is busy, or if some gateways may not have read the join yet.
+    /// Call this method again if a lane is busy, or if some gateways may not have read the join yet.
     ///
     /// - Returns: the join; nil if there is no such organization, or if it has no record of the user.
-    /// - Throws: `validation_failed` if the two users cannot be joined; then both are served as before.
+    /// - Throws: `validation_failed` if the two users cannot be joined. In this case, both users are served as before.
     package func join(
         _ user: UUID,
         into target: UUID,
@@ -148,7 +151,7 @@ package struct UserJoining: Sendable {
 
     // MARK: - 2: the rows move
 
-    /// Moves the rows; returns nil while a worker has one of the lanes, or if the joined user's lane has changed.
+    /// Moves the rows. Returns nil while a worker has one of the lanes, or if the joined user's lane has changed.
     private func move(_ user: UUID, _ target: UUID, _ organization: UUID) async throws -> UserJoinRow? {
         let lanes = [user, target].map { LaneKey(organization: organization, user: $0) }
         let before = try await LaneRows.lanes(pool.run([LaneRows.find(lanes)])[0])
@@ -158,9 +161,9 @@ package struct UserJoining: Sendable {
             entities += found
             guard Int64(entities.count) <= MergePreconditions.rowLimit else { throw Self.tooLarge }
         }
-        // the scan may have taken longer than the closure lasts
+        // the closure is extended, because the scan may have taken longer than the closure lasts
         guard try await close(user, target, organization)?.state == .closing else { return nil }
-        // another gateway may have created a data key just now
+        // the cache is refreshed because another gateway may just have created a data key
         catalog.invalidate(organization)
         let seal = try await catalog.seal(of: organization)
         let known = entities.inLockingOrder
@@ -218,8 +221,8 @@ package struct UserJoining: Sendable {
         return try finished.read(UserJoinRow.init).first ?? join
     }
 
-    /// Moves entities to the feed's end, because the target's devices have not received the joined user's entities, but
-    /// the cursors of both users' devices are past them.
+    /// Moves entities to the feed's end, so that the target's devices receive the joined user's entities. Without this
+    /// move, they would not receive these entities, because the cursors of both users' devices are past them.
     private func show(_ keys: [EntityKey], _ join: UserJoinRow, _ end: Int64, _ organization: UUID) async throws {
         let lock = JoinStatements.lockUnseen(
             organization: organization,

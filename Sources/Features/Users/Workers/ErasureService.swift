@@ -7,14 +7,15 @@ import Synchronization
 
 /// Continues abandoned erasures: interrupted erasures, and erasures whose upstream could not be notified.
 ///
-/// The search erases claimed users in the database, one at a time, and never waits for an upstream. Only requests to
-/// upstreams occupy the worker's places. They run concurrently, but each organization has at most one at a time.
+/// The search for due erasures erases the claimed users in the database, one at a time, and never waits for an
+/// upstream. Only requests to upstreams occupy the worker's places. These requests run concurrently, but each
+/// organization has at most one at a time.
 package final class ErasureService: LeasedWorker {
     /// The pending erasures of all replicas together, as of the last search.
     package struct State: Sendable {
         /// Erasures in progress, counted up to 1,000.
         package var count: Int64 = 0
-        /// The time at which the first of them began.
+        /// The time at which the first of these erasures began.
         package var since: Timestamp?
     }
 
@@ -39,10 +40,11 @@ package final class ErasureService: LeasedWorker {
 
     package var state: State { shared.withLock { $0 } }
 
-    /// Works until graceful shutdown. An interruption at any point loses nothing.
+    /// Continues erasures until graceful shutdown. An erasure can be interrupted at any point, because it is continued
+    /// later.
     package func run() async throws { await cancelWhenGracefulShutdown { await self.runUntilShutdown() } }
 
-    /// Claims an erasure and runs it in the database; returns the erasure if its upstream is to be notified now.
+    /// Claims an erasure and continues it in the database. Returns the erasure if its upstream must be notified now.
     package func due(from cursor: inout Void?) async throws(Problem) -> [UserErasureRow] {
         cursor = nil
         let asked = loop.places.held
@@ -55,11 +57,11 @@ package final class ErasureService: LeasedWorker {
         }
         cursor = ()
         let erasure = try await erasing.eraseHere(claimed)
-        // otherwise the erasure is due again when the claim ends
+        // an erasure that is not returned is due again when its claim ends
         return erasure.state == .telling && mayAsk && !unavailable.contains(erasure.organization) ? [erasure] : []
     }
 
-    /// Notifies the upstream; if that fails, the organization's upstream is not notified again before the next search.
+    /// Notifies the upstream. If this fails, the organization's upstream is not notified again before the next search.
     package func work(on erasure: UserErasureRow) async throws(Problem) -> Bool {
         let isTaken = try await erasing.askUpstream(erasure)
         if !isTaken { failures.withLock { $0[erasure.organization] = .now } }

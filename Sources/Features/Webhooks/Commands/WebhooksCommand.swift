@@ -110,7 +110,7 @@ struct ListenCommand: AsyncParsableCommand {
         guard (0...65_535).contains(port) else { throw ValidationError("--port must be from 0 to 65535.") }
         guard (0...86_400).contains(tolerance) else { throw ValidationError("--tolerance must be from 0 to 86400.") }
         guard (200...599).contains(answer) else { throw ValidationError("--answer must be from 200 to 599.") }
-        // the argument may be a mistyped secret, and is not repeated
+        // the message does not repeat the argument, because it may be a mistyped secret
         guard givenSecrets.allSatisfy({ WebhookSecret($0) != nil }) else {
             throw ValidationError("--secret must be whsec_ and the base64 of 24 to 64 bytes.")
         }
@@ -171,7 +171,7 @@ struct WebhookInspector: Sendable {
 
     /// Verifies a request, and returns the response's status and the text to show.
     ///
-    /// - Parameter body: nil if it is too long.
+    /// - Parameter body: nil if the body is too long.
     func take(_ head: HTTPRequestHead, _ body: [UInt8]?) -> (status: Int, text: String) {
         let moment = now()
         var lines = ["\(moment.rfc3339) \(Self.shown(head.method.rawValue)) \(Self.shown(head.uri))"]

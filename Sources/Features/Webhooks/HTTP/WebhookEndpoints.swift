@@ -155,7 +155,7 @@ struct WebhookRequest {
     /// The secret of a new endpoint.
     private(set) var secret: WebhookSecret?
 
-    /// - Parameter isNew: whether the body describes a new endpoint. Then `url` is required, and `secret` is allowed.
+    /// - Parameter isNew: whether the body describes a new endpoint. If so, `url` is required, and `secret` is allowed.
     /// - Throws: `invalid_json`, `invalid_request`; `validation_failed` with pointers. No detail repeats a secret.
     init(body: [UInt8], isNew: Bool, policy: AddressPolicy) throws(Problem) {
         self = try Self.table(isNew: isNew, policy).read(body, into: Self())
@@ -227,7 +227,7 @@ extension MemberKind<[WebhookEvent]> {
                 return nil
             }
             var events: [WebhookEvent] = []
-            // only the first elements are checked: an array may be long, and one report lists all defects
+            // only the first 100 elements are checked: the array may be long, and one response lists all errors
             for (index, element) in elements.prefix(100).enumerated() {
                 let event = element.string.flatMap(WebhookEvent.init(rawValue:))
                 guard let event, WebhookEvent.subscribable.contains(event) else {

@@ -1,8 +1,8 @@
 package import SyncModel
 
-/// Endpoints whose outcomes this process could not write, and the pause of each.
+/// Endpoints for which this process could not write the outcomes of deliveries, with a pause for each endpoint.
 ///
-/// Without a pause, the messages of such an endpoint would be sent repeatedly.
+/// Without a pause, the gateway would send the same messages to the endpoint again and again.
 package struct UnwrittenOutcomes: Sendable {
     /// The first and the longest pause, in seconds.
     package static let firstPause: Double = 60

@@ -9,11 +9,11 @@ package struct WebhookDelivery: Sendable, Hashable {
     /// The event's data as a JSON object.
     package let data: [UInt8]
     package let occurredAt: Timestamp
-    /// The number of this delivery at its endpoint, from 1 on.
+    /// The number of this delivery at its endpoint, which starts at 1.
     package var sequence: Int64
     /// The number of failed attempts.
     package let attemptCount: Int16
-    /// The time from which the delivery has been attempted.
+    /// The time at which the delivery was recorded, or last retried by an operator.
     package let triedSince: Timestamp
 
     package init(
@@ -41,7 +41,7 @@ package enum WebhookAnswer: Sendable, Hashable {
     ///
     /// - Parameter retryAt: the time from `Retry-After`.
     case status(Int, retryAt: Timestamp?)
-    /// There was no response: a short reason, without a secret.
+    /// There was no response. The text is a short reason without secrets.
     case none(String)
 }
 
@@ -63,9 +63,9 @@ package struct WebhookOutcome: Sendable, Hashable {
     package let lastError: String?
 }
 
-/// The results of the last attempts at an endpoint: its circuit breaker.
+/// An endpoint's circuit breaker: the results of the last attempts to deliver messages to the endpoint.
 ///
-/// All replicas share it, because it is stored in the endpoint's row. Pure.
+/// All replicas share this state, because it is stored in the endpoint's row. The type does no I/O and has no clock.
 package struct WebhookHealth: Sendable, Hashable {
     /// The number of consecutive failures after which deliveries are attempted one at a time, each after a pause.
     package static let threshold: Int32 = 5
@@ -73,9 +73,9 @@ package struct WebhookHealth: Sendable, Hashable {
     static let firstPause: Double = 5
     static let longestPause: Double = 600
 
-    /// The number of failures since the last success. Concurrent attempts count as one.
+    /// The number of failures since the last success. Failures of concurrent attempts count as one failure.
     package private(set) var failureCount: Int32
-    /// The time of the first of these failures.
+    /// The time of the first failure since the last success.
     package private(set) var failingSince: Timestamp?
     /// The time before which nothing is sent.
     package private(set) var pausedUntil: Timestamp?
@@ -95,7 +95,7 @@ package struct WebhookHealth: Sendable, Hashable {
         self.lastError = lastError
     }
 
-    /// Whether only one delivery is attempted, and all others wait for its result.
+    /// Whether only one delivery is attempted, and all other deliveries wait for its result.
     package var isOpen: Bool { failureCount >= Self.threshold }
 
     /// Whether nothing is to be sent now.
@@ -104,9 +104,9 @@ package struct WebhookHealth: Sendable, Hashable {
     /// Records a response.
     ///
     /// - Parameters:
-    ///   - jitter: 0 to 1; adds up to a fifth of a pause.
-    ///   - isSameRound: whether the attempt began before the last failure was recorded. If so, its failure counts
-    ///     together with the earlier failure, because it shows nothing new about the endpoint.
+    ///   - jitter: 0 to 1; 1 makes the pause a fifth longer.
+    ///   - isSameRound: whether the attempt began before the last failure was recorded. If it fails, both failures
+    ///     count as one, because the second failure shows nothing new about the endpoint.
     package mutating func record(_ answer: WebhookAnswer, now: Timestamp, jitter: Double, isSameRound: Bool = false) {
         guard let error = answer.error else {
             self = WebhookHealth()
@@ -153,11 +153,11 @@ extension WebhookAnswer {
     }
 }
 
-/// The times of a delivery's attempts: for three days, with growing pauses.
+/// The schedule of a delivery's attempts: three days, with growing pauses.
 package enum WebhookSchedule {
     /// Seconds after each failed attempt. Their sum, including jitter, is less than three days.
     static let pauses: [Double] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 64_800, 64_800]
-    /// The time for which a delivery waits for the end of its endpoint's pause, in seconds: three days.
+    /// The maximum time for which a delivery waits while its endpoint is paused, in seconds: three days.
     package static let window: Double = 259_200
     /// The longest time from `Retry-After` that is accepted, in seconds.
     package static let longestThrottle: Double = 3_600
@@ -166,7 +166,7 @@ package enum WebhookSchedule {
 
     /// Returns the state of a delivery after an attempt.
     ///
-    /// - Parameter jitter: 0 to 1; adds up to a twentieth of the pause.
+    /// - Parameter jitter: 0 to 1; 1 makes the pause a twentieth longer.
     package static func outcome(
         of delivery: WebhookDelivery,
         _ answer: WebhookAnswer,
@@ -198,7 +198,7 @@ package enum WebhookSchedule {
 
     /// Returns the state of a delivery that was not sent because the endpoint does not respond.
     ///
-    /// The delivery is given up after it has waited for three days. Returns nil while it still waits.
+    /// The delivery is given up after it has waited for three days. Until then, the result is nil.
     package static func outcome(ofUnsent delivery: WebhookDelivery, now: Timestamp) -> WebhookOutcome? {
         guard delivery.isOld(at: now) else { return nil }
         return WebhookOutcome(

@@ -27,7 +27,7 @@ package enum WebhookEvent: String, Sendable, Hashable, CaseIterable {
     package static let defaults = subscribable.filter { $0 != .entityChanged }
 }
 
-/// An event to be delivered to the endpoints of its organization that subscribe to it.
+/// An event that is delivered to those of its organization's endpoints that subscribe to events of this kind.
 package struct WebhookRecord: Sendable, Hashable {
     /// The event's id, which is the same at all endpoints and in all attempts.
     package let id: UUID
@@ -47,12 +47,13 @@ package struct WebhookRecord: Sendable, Hashable {
 extension WebhookRecord {
     /// Returns the events of a mutation's outcome.
     ///
-    /// The result is empty unless the mutation waits for a person. Otherwise it contains the outcome and, if the
-    /// mutation halts its lane, the halt.
+    /// If the mutation waits for a person, the result contains an event for the outcome. If the mutation also halts its
+    /// lane, the result contains an event for the halt. For other mutations, the result is empty.
     ///
     /// - Parameters:
-    ///   - state: the state of the lane, which shows whether the mutation halts it now.
-    ///   - makeID: makes an id of version 7 that is greater than earlier ids, because events are numbered by id.
+    ///   - state: the state of the lane, which shows whether the mutation halts the lane now.
+    ///   - makeID: returns an id of version 7 that is greater than all earlier ids, because events are numbered in the
+    ///     order of their ids.
     fileprivate static func records(
         of outcome: EventSubject<some EntityWrite>,
         in lane: LaneKey,
@@ -94,7 +95,7 @@ extension WebhookRecord {
         return records
     }
 
-    /// The code of a stored problem, whose text may quote user content.
+    /// Returns the code of a stored problem. The problem's text is omitted, because it may quote user content.
     private static func code(of problem: [UInt8]) -> String? {
         (try? JSONTree(parsing: problem))?.root.members?.first { $0.name.string == "code" }?.value.string
     }
@@ -172,7 +173,7 @@ extension WebhookDelivery {
     /// The id of the message, in the form of its header.
     package var messageID: String { id.lowercased }
 
-    /// The body that is sent and signed: byte for byte the same in all attempts.
+    /// Returns the body that is signed and sent. It has the same bytes in all attempts.
     package func body(of organization: UUID) -> [UInt8] {
         JSONWriter.object(capacity: data.count + 200) { writer in
             writer.member("type", event.rawValue)

@@ -62,8 +62,8 @@ enum DeliveryUsers {
         least: NamingScan.Key(first: UUID.least.lowercased, second: UUID.least.lowercased)
     )
 
-    /// Deletes the messages. Like every change of a delivery, this requires the locks of their endpoints, and only
-    /// these.
+    /// Deletes the messages. Like every change of a delivery, the deletion requires locks on the endpoints of the
+    /// deliveries, and no other locks.
     static let erase = Statement(
         "erase_webhook_deliveries",
         ["organization", "first_keys", "second_keys", "users"],

@@ -18,7 +18,7 @@ enum WebhookAdminStatements {
         "SELECT \(WebhookEndpointRow.list) FROM webhook_endpoints e WHERE e.organization_id = :organization AND e.id = :endpoint"
     )
 
-    /// Adds an endpoint. If it subscribes to entities, it receives the changes from now on.
+    /// Adds an endpoint. If the endpoint subscribes to entities, it receives only later changes.
     static let add = Statement(
         "webhooks_add_endpoint",
         ["organization", "endpoint", "url", "description", "events", "status", "secret", "now", "takes_feed"],
@@ -80,8 +80,9 @@ enum WebhookAdminStatements {
         "DELETE FROM webhook_endpoints WHERE organization_id = :organization AND id = :endpoint"
     )
 
-    /// The sub-select returns whole keys. With the endpoint as a parameter, PostgreSQL would compare all rows of the
-    /// endpoint with these keys. The same applies to the statements below.
+    /// The sub-select returns whole keys. If the outer statement compared the endpoint with the parameter instead,
+    /// PostgreSQL would compare all rows of the endpoint with these keys. The statements below are written in the same
+    /// way.
     static let deleteDeliveries = Statement(
         "webhooks_delete_deliveries",
         ["organization", "endpoint", "limit"],

@@ -50,7 +50,7 @@ package struct WebhookAdministration: Sendable {
 
     /// Adds an endpoint; returns nil if there is no such organization.
     ///
-    /// - Parameter secret: the secret with which its messages are signed.
+    /// - Parameter secret: the secret with which the endpoint's messages are signed.
     /// - Throws: `validation_failed` if the organization has the maximum number of endpoints.
     package func add(
         to organization: UUID,
@@ -103,7 +103,8 @@ package struct WebhookAdministration: Sendable {
 
     /// Changes an endpoint; returns nil if there is no such endpoint.
     ///
-    /// An enabled endpoint is attempted immediately, and counts as healthy again.
+    /// If the change enables the endpoint or sets another URL, the endpoint counts as healthy again, and deliveries are
+    /// attempted immediately.
     package func change(_ endpoint: WebhookKey, _ update: WebhookUpdate) async throws(Problem) -> WebhookEndpointRow? {
         let parameters = Parameters(
             of: endpoint.organization,
@@ -127,7 +128,8 @@ package struct WebhookAdministration: Sendable {
     ///
     /// - Parameters:
     ///   - secret: the new secret.
-    ///   - overlap: seconds for which the previous secret also signs; with 0, it becomes invalid immediately.
+    ///   - overlap: the number of seconds for which the previous secret also signs. With 0, the previous secret becomes
+    ///     invalid immediately.
     package func rotate(
         _ endpoint: WebhookKey,
         to secret: String,
@@ -164,14 +166,15 @@ package struct WebhookAdministration: Sendable {
 
     /// Deletes an endpoint with all its deliveries; returns false if there is no such endpoint.
     ///
-    /// Requests in progress are completed.
+    /// Messages in flight are completed.
     package func delete(_ endpoint: WebhookKey) async throws(Problem) -> Bool {
         do {
             let key = Self.key(endpoint)
             var batch = key
             batch.add(Self.deleteBatch)
             let found = try await pool.run([Query(WebhookAdminStatements.delete, key)])[0].affected > 0
-            // also if the endpoint is deleted: an earlier deletion may have been interrupted
+            // deliveries are deleted even if the endpoint no longer exists, because an earlier deletion may have been
+            // interrupted
             var deleted = 1
             while deleted > 0 {
                 deleted = try await pool.transaction { [batch] connection in
@@ -207,9 +210,8 @@ package struct WebhookAdministration: Sendable {
 
     // MARK: - Deliveries
 
-    /// Returns a page of an endpoint's deliveries, newest first, and the page's last delivery if more follow.
-    ///
-    /// Returns nil if there is no such endpoint.
+    /// Returns a page of an endpoint's deliveries, newest first. If more deliveries follow, it also returns the page's
+    /// last delivery. Returns nil if there is no such endpoint.
     ///
     /// - Parameters:
     ///   - status: the status of the deliveries; nil for all.
@@ -246,7 +248,7 @@ package struct WebhookAdministration: Sendable {
         case notDead
     }
 
-    /// Retries a dead delivery under its own id and number, with the attempts of a new delivery.
+    /// Retries a dead delivery under its own id and number, with as many attempts as a new delivery.
     package func retry(_ id: UUID, of endpoint: WebhookKey) async throws(Problem) -> Retry {
         let one = Parameters(of: endpoint.organization, endpoint.id, now(), id)
         do {
@@ -266,7 +268,7 @@ package struct WebhookAdministration: Sendable {
 
     /// Retries the oldest dead deliveries, at most 1,000.
     ///
-    /// - Returns: their number; nil if there is no such endpoint.
+    /// - Returns: the number of retried deliveries; nil if there is no such endpoint.
     package func retryAll(of endpoint: WebhookKey) async throws(Problem) -> Int? {
         let parameters = Parameters(of: endpoint.organization, endpoint.id, now(), Self.retryBatch)
         do {

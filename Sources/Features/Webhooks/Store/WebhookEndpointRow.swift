@@ -67,7 +67,7 @@ package struct WebhookDeliveryRow: Sendable {
     package let attemptCount: Int16
     /// The time of the next attempt; nil without a next attempt.
     package let nextAttemptAt: Timestamp?
-    /// The time at which it was delivered or given up.
+    /// The time at which the message was delivered, or the delivery was given up.
     package let settledAt: Timestamp?
     package let lastStatus: Int16?
     package let lastError: String?
@@ -94,7 +94,8 @@ package struct WebhookDeliveryRow: Sendable {
     }
 }
 
-/// A change of an endpoint, or a new endpoint. A nil member stays unchanged; a new endpoint has the default.
+/// A change of an endpoint, or a new endpoint. If a member is nil, an existing endpoint keeps its value, and a new
+/// endpoint gets the default.
 package struct WebhookUpdate: Sendable {
     package var url: String?
     package var description: String?

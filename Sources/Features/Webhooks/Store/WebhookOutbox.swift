@@ -3,11 +3,12 @@ package import Postgres
 package import SyncModel
 import SyncStore
 
-/// Records deliveries in the transaction of the event that they report, so that both are committed or neither is.
+/// Records deliveries in the transaction of the reported event, so that the event and its deliveries are committed
+/// together.
 package enum WebhookOutbox {
     /// Returns a query that adds a delivery for each endpoint of the organization that subscribes to the event.
     ///
-    /// The query takes no lock for which another transaction waits, so its place in the transaction does not matter.
+    /// The query can be at any place in the transaction, because it takes no lock for which another transaction waits.
     ///
     /// - Parameter records: at least one record.
     package static func query(_ records: [WebhookRecord], at moment: Timestamp) -> Query {
@@ -16,7 +17,8 @@ package enum WebhookOutbox {
 
     private static let ids = OrderedUUIDs()
 
-    /// Makes the id of a record. It is greater than earlier ids, because endpoints number events by id.
+    /// Returns the id of a new record. It is greater than earlier ids, because endpoints number events in the order of
+    /// ids.
     static func makeID(at moment: Timestamp) -> UUID { ids.make(at: moment) }
 
     static let columns = Columns<WebhookRecord>(
@@ -26,7 +28,7 @@ package enum WebhookOutbox {
         .json("data", \.data)
     )
 
-    /// The values of a new delivery's columns, from a record `k`, its endpoint `e`, and the moment.
+    /// The values of a new delivery's columns: from a record `k`, its endpoint `e`, and the present time.
     private static let values =
         "k.organization_id, e.id, k.id, k.event, k.data, :now, 'waiting', :now, :now"
     private static let names =
@@ -70,8 +72,8 @@ package enum WebhookOutbox {
         upstreamChange("IS NOT NULL", to: "NULL"),
         variant: upstreamChange("IS NOT NULL")
     )
-    /// A separate query after the deliveries, because a cluster inserts no rows that depend on a change of the same
-    /// statement.
+    /// Marks the upstream in a separate query after the deliveries: on a cluster, a statement cannot insert rows that
+    /// depend on its own changes.
     static let markDownStatement = Statement(
         "webhooks_mark_down",
         columns.inputs + ["now"],
@@ -109,7 +111,8 @@ package enum WebhookOutbox {
         """
     }
 
-    /// Records the deliveries, in the transaction that locks the upstream's row and then marks it.
+    /// The variant for a cluster: locks the upstream's row and records the deliveries. A later query marks the
+    /// upstream.
     private static func upstreamChange(_ state: String) -> String {
         """
         INSERT INTO webhook_deliveries AS d (\(names))

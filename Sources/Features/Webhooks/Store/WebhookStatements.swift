@@ -5,10 +5,11 @@ import SyncStore
 
 /// The statements of the delivery workers.
 enum WebhookStatements {
-    /// Endpoints with waiting deliveries, by key. Each endpoint requires one look-up, regardless of the number of its
-    /// deliveries.
+    /// Selects endpoints with waiting deliveries, in the order of their keys. The search looks up one delivery for each
+    /// endpoint, regardless of the number of deliveries.
     ///
-    /// Endpoints whose first delivery is not due are included, so that the search has a position to continue from.
+    /// The result includes endpoints whose first delivery is not due, because the next search continues after the last
+    /// endpoint of the result.
     static let due = Statement(
         "webhooks_due",
         ["after_organization", "after_endpoint", "now", "limit"],
@@ -42,7 +43,7 @@ enum WebhookStatements {
             OFFSET 0
         ) e ON true
         """,
-        // a scan of the index would involve all servers: each server searches by endpoint
+        // on a cluster, a scan of the deliveries' index would involve all servers, so this variant scans the endpoints
         variant: """
             SELECT e.organization_id, e.id AS endpoint_id,
                 e.status = 'enabled' AND coalesce(e.leased_until <= :now, true) AND coalesce(e.paused_until <= :now, true)
@@ -57,7 +58,8 @@ enum WebhookStatements {
             """
     )
 
-    /// Endpoints that subscribe to entities, and have not received all changes: a read of small tables without locks.
+    /// Selects endpoints that subscribe to entities and have not received all changes. It reads small tables, without
+    /// locks.
     static let behind = Statement(
         "webhooks_behind",
         ["after_organization", "after_endpoint", "now", "limit"],
@@ -90,8 +92,10 @@ enum WebhookStatements {
 
     /// Selects the deliveries of a worker (`ids`) that must still be sent.
     ///
-    /// No delivery is selected if an operator has changed the endpoint since it was claimed (`updated_at`), if another
-    /// worker has it, or if the organization is not active.
+    /// No delivery is selected in the following cases:
+    /// - An operator has changed the endpoint since the worker claimed it (`updated_at`).
+    /// - Another worker has the endpoint.
+    /// - The organization is not active.
     static let find = Statement(
         "webhooks_look",
         ["organization", "endpoint", "token", "updated_at", "ids"],
@@ -137,7 +141,7 @@ enum WebhookStatements {
         .value("last_error", \.outcome.lastError)
     )
 
-    /// Writes outcomes. The endpoint's lock prevents other transactions from changing waiting deliveries.
+    /// Writes outcomes. The lock of the endpoint prevents other transactions from changing its waiting deliveries.
     static let settle = Statement(
         "webhooks_settle",
         outcomes.inputs + ["now"],
@@ -186,9 +190,10 @@ enum WebhookStatements {
         limit: ":limit"
     )
 
-    /// The feed's end, and the entities after a position of this epoch.
+    /// Selects the feed's last position, and the entities after a position of the given epoch.
     ///
-    /// Positions are in commit order, so no entity is skipped. A row without an entity means that no entities follow.
+    /// Positions are in commit order, so no entity is skipped. If no entities follow, the result is one row without an
+    /// entity.
     static let entities = Statement(
         "webhooks_entities",
         ["organization", "after", "epoch", "limit"],
@@ -224,7 +229,7 @@ enum WebhookStatements {
         """
     )
 
-    /// Ends a step, and the lease unless the worker continues it.
+    /// Ends a step. It also ends the lease, unless the worker continues the lease.
     static let write = Statement(
         "webhooks_write",
         [
@@ -240,7 +245,8 @@ enum WebhookStatements {
         """
     )
 
-    /// Deletes the deliveries of a deleted endpoint. They exist if an event was recorded during the deletion.
+    /// Deletes the deliveries of a deleted endpoint. Such deliveries exist if an event was recorded during the
+    /// deletion.
     static let dispose = Statement(
         "webhooks_dispose",
         ["organization", "endpoint", "limit"],

@@ -6,17 +6,18 @@ import SyncStore
 
 /// The database operations of the delivery workers.
 ///
-/// Any number of replicas can use it at the same time: the token of a lease only grows, and results under an older
-/// token are discarded.
+/// Any number of replicas can use these operations at the same time. Each claim of an endpoint raises the lease's
+/// token, and results under an older token are discarded.
 package struct WebhookStore: Sendable {
     /// The maximum number of deliveries of a step while its endpoint is healthy.
     ///
-    /// While the endpoint fails, only one delivery is sent, and the ages of the others are checked.
+    /// While the endpoint fails, only one delivery is sent, and the ages of the other deliveries are checked.
     package static let batch = 16
     static let failingBatch = 200
     /// The maximum number of entities that a step reads from the feed.
     static let feedPage = 100
-    /// The time after which the lease of an endpoint expires without a step, in seconds: longer than a batch can take.
+    /// The time in seconds after which an endpoint's lease expires, unless a step renews it. A batch never takes as
+    /// long.
     package static let leaseSeconds: Double = 180
     /// The maximum number of endpoints that one search returns.
     package static let searchLimit = 500
@@ -67,15 +68,15 @@ package struct WebhookStore: Sendable {
 
     // MARK: - Finding
 
-    /// The endpoints that a search found, and the place at which the next search continues; nil at the end.
+    /// The endpoints that a search found, and the endpoint after which the next search continues; nil at the end.
     package typealias Found = (due: [WebhookKey], next: WebhookKey?)
 
-    /// Returns endpoints with waiting deliveries, by key. The read takes no locks.
+    /// Returns endpoints with waiting deliveries, in the order of their keys. The search takes no locks.
     package func due(after key: WebhookKey?) async throws(Problem) -> Found {
         try await search(WebhookStatements.due, after: key) { try $0.read("is_due", as: Bool.self) }
     }
 
-    /// Returns endpoints that have not received all entities.
+    /// Returns endpoints that have not received all changes of entities.
     package func behind(after key: WebhookKey?) async throws(Problem) -> Found {
         try await search(WebhookStatements.behind, after: key) { _ in true }
     }
@@ -111,7 +112,8 @@ package struct WebhookStore: Sendable {
     package struct Lease: Sendable {
         package let endpoint: WebhookKey
         package let token: Int64
-        /// The time at which an operator last changed the endpoint: deliveries follow the settings of that time.
+        /// The time of an operator's last change of the endpoint before the claim. After a later change, the messages
+        /// of this lease are no longer sent.
         let updatedAt: Timestamp
         package let url: String
         /// The secrets, newest first; two during a rotation.
@@ -177,7 +179,7 @@ package struct WebhookStore: Sendable {
     package struct Step: Sendable {
         /// The deliveries to be sent; empty if the lease has ended with this step.
         package let deliveries: [WebhookDelivery]
-        /// The endpoint's health; if it fails, only the first delivery is to be sent.
+        /// The endpoint's health. While the endpoint fails, only the first delivery is sent.
         package let health: WebhookHealth
         package let leasedUntil: Timestamp?
     }
@@ -213,7 +215,7 @@ package struct WebhookStore: Sendable {
     ///   - answers: the endpoint's responses, in order.
     ///   - sameRound: indices of responses to attempts that began before the last failure was recorded.
     ///   - releases: whether the worker releases the endpoint.
-    /// - Returns: the next step; nil if the lease was lost, and nothing was written.
+    /// - Returns: the next step; nil if the lease was lost. In this case nothing was written.
     package func step(
         _ lease: Lease,
         _ outcomes: [WebhookOutcome] = [],
@@ -267,7 +269,7 @@ package struct WebhookStore: Sendable {
             queries = []
             deliveries = try taken.read(WebhookDelivery.init)
             let numbers = Self.number(&deliveries, of: endpoint, &state)
-            // while many deliveries are due, the feed is not read: the changes stay in it until later
+            // while many deliveries are due, the feed is not read; a later step reads the changes
             if deliveries.count < limit, state.feed != nil {
                 let more = try await readFeed(endpoint, &state, moment, on: connection)
                 // the remaining deliveries follow in the next step, because a worker takes only deliveries that it
@@ -285,9 +287,9 @@ package struct WebhookStore: Sendable {
         return Step(deliveries: deliveries, health: state.health, leasedUntil: leasedUntil)
     }
 
-    /// Numbers the deliveries that have no number, in the order in which their events were recorded.
+    /// Numbers the deliveries without a number, in the order in which their events were recorded.
     ///
-    /// The ids have this order, because a transaction determines its time before it takes its locks.
+    /// This is the order of the ids, because a transaction determines its time before it takes its locks.
     private static func number(
         _ deliveries: inout [WebhookDelivery],
         of endpoint: WebhookKey,
@@ -324,7 +326,7 @@ package struct WebhookStore: Sendable {
         for var row in found {
             let (epoch, last) = (try row.read("epoch", as: Int64.self), try row.read("last_position", as: Int64.self))
             guard let position: Int64 = try row.read("feed_position") else {
-                // a restore changes positions, so the endpoint receives only the changes from now on
+                // after a restore, the positions are different, so the endpoint receives only later changes
                 state.feed = (epoch, last)
                 break
             }
@@ -375,7 +377,7 @@ package struct WebhookStore: Sendable {
 
     // MARK: - Metrics
 
-    /// Numbers of endpoints over all organizations.
+    /// The numbers of endpoints, over all organizations.
     package struct Stats: Sendable, Hashable {
         package var enabled = 0
         /// The number of enabled endpoints that are paused because no attempt succeeds.

@@ -8,8 +8,8 @@ import Synchronization
 
 /// Delivers webhooks to endpoints with waiting deliveries.
 ///
-/// Organizations take turns, and no organization has more than its share of the places. Endpoints that respond slowly
-/// cannot take all places: see ``HostPlaces``.
+/// Organizations take turns, and no organization has more than its share of the places. ``HostPlaces`` prevents
+/// endpoints that respond slowly from taking all places.
 package final class WebhookDispatcher: LeasedWorker {
     /// The transport of messages: opens a session with an endpoint, sends messages, and closes the session.
     package struct WebhookTransport: Sendable {
@@ -34,9 +34,11 @@ package final class WebhookDispatcher: LeasedWorker {
     }
 
     package struct Configuration: Sendable {
-        /// The number of endpoints to which this replica sends concurrently, without endpoints that respond slowly.
+        /// The maximum number of endpoints to which this replica sends concurrently, not counting endpoints that
+        /// respond slowly.
         package var places = 32
-        /// The total number of concurrent endpoints for each place, including endpoints that respond slowly.
+        /// The maximum number of all concurrent endpoints, including endpoints that respond slowly, divided by
+        /// ``places``.
         package var requestsPerPlace = 4
         /// The maximum number of concurrent endpoints of one organization.
         package var maxConcurrentPerOrganization = 4
@@ -84,7 +86,8 @@ package final class WebhookDispatcher: LeasedWorker {
             pace: WorkerPace(
                 interval: configuration.pollInterval,
                 unfinished: "Due webhooks could not be queried",
-                // the search continues by key: endpoints that got no place do not delay the endpoints after them
+                // each search continues after the last key, so endpoints that got no place do not delay the endpoints
+                // after them
                 resumes: true,
                 grace: configuration.grace
             ),
@@ -92,7 +95,7 @@ package final class WebhookDispatcher: LeasedWorker {
         )
     }
 
-    // MARK: - News of upstreams
+    // MARK: - States of upstreams
 
     private struct UpstreamChange: Sendable {
         let organization: UUID
@@ -100,9 +103,9 @@ package final class WebhookDispatcher: LeasedWorker {
         let reason: String?
     }
 
-    /// Records from a request's result whether the upstream is unavailable for a while, or responds.
+    /// Records whether an upstream is unavailable for a while, or responds.
     ///
-    /// A known state is not written again, so callers can call this with every request.
+    /// Callers can call this method with the result of every request, because a known state is not written again.
     package func record(upstream organization: UUID, isDown: Bool, reason: String? = nil) {
         let isChange = known.withLock { known in
             guard known[organization] != isDown else { return false }
@@ -133,8 +136,9 @@ package final class WebhookDispatcher: LeasedWorker {
 
     /// Delivers until graceful shutdown.
     ///
-    /// A shutdown waits for the messages in flight, at most ``Configuration/grace``, records their outcomes and
-    /// releases every endpoint. The next worker of the endpoint repeats a cancelled message under the same id.
+    /// A shutdown waits for the messages in flight, at most ``Configuration/grace``. Then it records their outcomes and
+    /// releases every endpoint. If a message was cancelled, the next worker of its endpoint repeats it under the same
+    /// id.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -208,9 +212,10 @@ package final class WebhookDispatcher: LeasedWorker {
         return nil
     }
 
-    /// Pauses an endpoint whose outcomes cannot be written, because its messages will be sent again.
+    /// Pauses an endpoint if the outcomes of its deliveries cannot be written, because its messages will be sent again.
     ///
-    /// The pauses double in this process. The endpoint also counts as failing, if this failure can be written.
+    /// In this process, each pause is twice as long as the last. The failure is also recorded in the endpoint's health,
+    /// if the database permits.
     private func rest(_ lease: WebhookStore.Lease) async {
         let moment = configuration.now()
         let until = unwritten.withLock { $0.add(lease.endpoint, at: moment) }
@@ -219,11 +224,11 @@ package final class WebhookDispatcher: LeasedWorker {
             metadata: Self.metadata(lease.endpoint, ["retry_at": "\(until.rfc3339)"])
         )
         let answer = WebhookAnswer.none("the gateway could not write the outcomes of deliveries")
-        // this keeps the lease, so that no other gateway sends the messages immediately
+        // the step keeps the lease, so that no other gateway sends the messages immediately
         _ = try? await store.step(lease, answers: [answer])
     }
 
-    /// Writes a step; retries while the database is unavailable, because deliveries whose outcome is not recorded are
+    /// Writes a step, and retries while the database is unavailable. Deliveries without a recorded outcome would be
     /// sent again.
     private func write(
         _ lease: WebhookStore.Lease,
@@ -250,7 +255,7 @@ package final class WebhookDispatcher: LeasedWorker {
         let isProbe = step.health.isOpen
         var health = step.health
         var results = Results()
-        // the number of counted failures: attempts that began before the last counted failure belong to its round
+        // the number of counted failures; a failure is not counted if its attempt began before the last counted failure
         var round = 0
         var deliveries = step.deliveries
         var checkedAt = ContinuousClock.now
@@ -284,7 +289,7 @@ package final class WebhookDispatcher: LeasedWorker {
                 }
                 guard let (delivery, answer, elapsed, begunIn) = await group.next() else { break }
                 underWay -= 1
-                // cancelled because this process ends, which shows nothing about the endpoint
+                // the message was cancelled because this process ends, which shows nothing about the endpoint
                 if case .none = answer, loop.ends { continue }
                 let now = configuration.now()
                 let isSameRound = begunIn < round
@@ -320,7 +325,7 @@ package final class WebhookDispatcher: LeasedWorker {
         }
     }
 
-    /// Returns the deliveries that are still to be sent; no delivery if the check fails.
+    /// Returns the deliveries that are still to be sent; an empty array if the check fails.
     private func stillWaiting(
         _ deliveries: ArraySlice<WebhookDelivery>,
         _ lease: WebhookStore.Lease

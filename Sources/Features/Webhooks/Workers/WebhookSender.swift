@@ -12,8 +12,8 @@ import SyncUpstream
 
 /// Sends messages to an endpoint of an organization, but only to addresses that the operator of the gateway allows.
 ///
-/// The name is resolved once for each session, all of its addresses are checked, and connections are made only to one
-/// of them. A later change of the name therefore has no effect. Redirects are not followed.
+/// A session resolves the endpoint's host name once, checks all addresses, and connects only to one of these addresses.
+/// A later change of the name's addresses has no effect on the session. Redirects are not followed.
 package struct WebhookSender: Sendable {
     /// The time limit of a request, including the resolution of the name.
     package static let timeout: Duration = .seconds(15)
@@ -62,7 +62,7 @@ package struct WebhookSender: Sendable {
             self.logger = logger
         }
 
-        /// Ends its connections. Call this before the last reference is released.
+        /// Closes the session's connections. Call this before the last reference is released.
         package func close() async {
             do {
                 try await client?.shutdown()
@@ -83,7 +83,8 @@ package struct WebhookSender: Sendable {
         }
         let found = await lookUp(target.host)
         guard let address = found.first else { return refused("the host's name could not be resolved") }
-        // a single forbidden address rejects the name, because the name is an attack or a mistake of its owner
+        // a name with a single forbidden address is rejected, because such a name is an attack or a mistake of its
+        // owner
         if let problem = found.lazy.compactMap({ policy.problem($0, isTLS: target.isTLS) }).first {
             return refused("webhooks are not sent there: \(problem)")
         }
@@ -98,7 +99,7 @@ package struct WebhookSender: Sendable {
 
     private func lookUp(_ host: String) async -> [IPAddress] {
         await withTaskGroup(of: [IPAddress]?.self) { group in
-            // the system's resolver cannot be cancelled, so the sender stops waiting for it
+            // after the time limit, the sender stops waiting, because the system's resolver cannot be cancelled
             let (stream, continuation) = AsyncStream<[IPAddress]>.makeStream()
             Task { [addresses] in
                 continuation.yield(await addresses(host))
@@ -117,7 +118,7 @@ package struct WebhookSender: Sendable {
         }
     }
 
-    /// Sends a message. Never throws: a failure is returned as an answer.
+    /// Sends a message. The method never throws, because it returns failures as answers.
     ///
     /// - Parameter headers: the headers with the signature; `Content-Type` and the like are added.
     package func send(_ body: [UInt8], headers: [(name: String, value: String)], on line: Session) async
@@ -165,7 +166,8 @@ package struct WebhookSender: Sendable {
 }
 
 extension WebhookDispatcher.WebhookTransport {
-    /// Signs messages with their endpoints' secrets, and with the gateway's key if it has one, and sends them.
+    /// Returns a transport that signs and sends messages. It signs with the endpoint's secrets and, if the gateway has
+    /// a key, with this key.
     package static func signing(
         by key: WebhookSigningKey?,
         with sender: WebhookSender,
@@ -200,7 +202,7 @@ extension WebhookDispatcher.WebhookTransport {
 }
 
 extension Spans {
-    /// Starts the span of a delivery, a new trace: deliveries do not store the trace of the change that they report.
+    /// Starts the span of a delivery in a new trace, because deliveries do not store the trace of the reported change.
     static func delivery(_ delivery: WebhookDelivery, _ lease: WebhookStore.Lease) -> GatewaySpan? {
         guard let span = root("POST", .client) else { return nil }
         span.set(.method, "POST")
@@ -223,7 +225,7 @@ extension GatewaySpan {
     }
 }
 
-/// The dispatcher's metrics. Their descriptions are where they are registered.
+/// The dispatcher's metrics. Their descriptions are registered with them.
 package struct WebhookMetrics: Sendable {
     /// Attempts to deliver a webhook, by `outcome`: delivered, waiting (to be attempted again), dead.
     package static let attempts = "sluice_webhook_attempts_total"
