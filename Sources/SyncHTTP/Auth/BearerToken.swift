@@ -22,7 +22,8 @@ package enum BearerToken {
 
     /// Returns the text after the scheme; nil if it is not a single token. The scheme may be in upper or lower case.
     ///
-    /// Several header fields are joined by commas, which a token cannot contain.
+    /// The values of repeated header fields are joined by commas. A token cannot contain a comma, so repeated fields
+    /// result in nil.
     package static func parse(_ value: String) -> Substring? {
         let scheme = "bearer "
         guard Substring(value.utf8.prefix(scheme.utf8.count)).lowercased() == scheme else { return nil }

@@ -50,7 +50,7 @@ extension Backlog.Device: AnswerBody {
     }
 }
 
-/// A device's oldest mutation.
+/// Writes a device's oldest pending mutation.
 extension Backlog.Mutation: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
         writer.member("id", id)
@@ -69,7 +69,7 @@ extension LaneBlocker: AnswerBody {
     }
 }
 
-/// A lane's head.
+/// The mutation at the head of a lane.
 private struct Head: AnswerBody {
     package let mutation: Backlog.Mutation
 

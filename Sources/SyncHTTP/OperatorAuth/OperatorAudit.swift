@@ -5,7 +5,7 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Records the act or the access of one request by an operator.
+/// Records an operator's request in the audit log: an act, or an access to user content.
 package struct OperatorAudit: Sendable {
     package let log: AuditLog
     package let token: OperatorToken
@@ -21,7 +21,7 @@ package struct OperatorAudit: Sendable {
         reason = try Self.reason(exchange.headers)
     }
 
-    /// Runs an act. Its row is written before, and its outcome afterwards.
+    /// Runs an act. The audit log's row is written before the act, and its outcome after the act.
     ///
     /// - Parameters:
     ///   - action: the `operationId` of the act.
@@ -98,7 +98,7 @@ package struct OperatorAudit: Sendable {
 
 // MARK: - AuditRecorder
 
-/// Collects an endpoint's details of its act, for the audit log.
+/// Collects the details of an act that its endpoint reports for the audit log.
 package final class AuditRecorder: Sendable {
     /// The maximum number of a body's members whose names are recorded.
     private static let namedMembers = 32
@@ -172,7 +172,7 @@ package final class AuditRecorder: Sendable {
     }
 }
 
-/// The part of an act's target that the request's query specifies. The path is recorded in any case.
+/// The part of an act's target that the request's query specifies. The path is always recorded.
 package struct AuditTarget: Sendable {
     /// Reads the target before the act, for the act's row. Throws an error if the query is invalid; the endpoint then
     /// refuses the request.

@@ -45,7 +45,7 @@ package enum OperatorSession {
         return isOurs ? (token, end) : nil
     }
 
-    /// The digest under which the end of a session is stored.
+    /// Returns the digest of a cookie's text. It is stored when an operator ends the session.
     package static func digest(of text: some StringProtocol) -> Data { Data(SHA256.hash(data: Data(text.utf8))) }
 
     private static func key(of token: OperatorToken) -> SymmetricKey {
@@ -70,8 +70,8 @@ package enum OperatorSession {
 
 /// The cookie of the console (RFC 6265).
 ///
-/// If a proxy in front of the gateway reports TLS, the cookie's name has the prefix that prevents other hosts from
-/// setting it.
+/// If a proxy in front of the gateway reports TLS, the cookie's name has the prefix `__Host-`, so that other hosts
+/// cannot set the cookie.
 package enum SessionCookie {
     private static let name = "sluice_session"
     private static let hostName = "__Host-sluice_session"

@@ -160,7 +160,7 @@ extension Refusal {
 }
 
 extension ProblemCode {
-    /// Whether the same request can succeed later. The responses have `Retry-After`.
+    /// Whether the same request can succeed later. If so, the response has `Retry-After`.
     fileprivate var isTemporary: Bool {
         self == .rateLimited || self == .overloaded || self == .storeUnavailable
     }

@@ -53,7 +53,8 @@ extension HTTPField.Name {
 /// With these headers, browsers do not store responses below `/admin` and `/console`, including problems, and do not
 /// guess their types. If a response already has one of the headers, its value is kept.
 package enum BrowserRules {
-    /// Only content from this origin is executed, shown or requested. No other page can show such a page in a frame.
+    /// Only content from this origin is executed, shown or requested. No page can show a page of the console in a
+    /// frame.
     private static let policy = """
         default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'
@@ -93,8 +94,8 @@ package struct EntityTag: Sendable {
     /// The comparison is weak, so a tag that a cache has marked as weak also matches (RFC 9110, 13.1.2).
     package func isAmong(_ field: String?) -> Bool {
         guard let field else { return false }
-        // the gateway's tags contain no comma, so it does not matter that a comma in another tag's quotes splits that
-        // tag
+        // a comma in another tag's quotes splits that tag, which is harmless because the gateway's tags contain no
+        // comma
         return field.utf8.split(separator: UInt8(ascii: ",")).map(\.trimmed).contains { part in
             let name = Substring(part)
             return name == "*" || (name.hasPrefix("W/") ? name.dropFirst(2) : name) == text
