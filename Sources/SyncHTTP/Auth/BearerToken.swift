@@ -51,8 +51,8 @@ package enum BearerToken {
 
     /// Returns text that is valid in a header between quotes (RFC 6750, 3): ASCII without `"` and `\`.
     ///
-    /// So quotes in a description are replaced by the other kind. In a path of the settings, both kinds have the same
-    /// meaning.
+    /// Double quotes become single quotes, so that a path of the settings in a description, such as `$["org"]`, keeps
+    /// its meaning. All other characters that are not valid become `?`.
     private static func plain(_ description: String) -> String {
         String(
             description.unicodeScalars.map { character in

@@ -64,8 +64,7 @@ package struct GatewayContext: Sendable {
     package let configuration: HTTPConfiguration
     package let registry: PrometheusRegistry
     package let logger: Logger
-    /// The verifier, which resolves the user whom an issuer's token identifies. If it is nil, every subject gets a
-    /// separate user.
+    /// Resolves the users whom issuers' tokens identify. If it is nil, every subject gets a separate user.
     package var verifier: TokenVerifier?
     /// Returns the open circuit breakers of this process, up to a maximum number.
     package var circuits: @Sendable (Int) -> [CircuitReport] = { _ in [] }

@@ -53,7 +53,7 @@ package struct HTTPConfiguration: Sendable {
 
     /// The time limit for the arrival of a body after its head. If it is exceeded, the response is 408.
     package var bodyTimeout: Duration = .seconds(30)
-    /// The time limit for the arrival of a complete request head, during which the connection may be silent or slow.
+    /// The time limit for a connection to send a complete request head, including the time for which it is idle before.
     package var idleTimeout: Duration = .seconds(75)
     /// The time limit for a client to accept the bytes in the connection's send buffer.
     ///
@@ -61,20 +61,20 @@ package struct HTTPConfiguration: Sendable {
     package var writeTimeout: Duration = .seconds(60)
     /// The number of bytes that a client must read within ``writeTimeout``. Otherwise it is disconnected.
     package var leastProgress = 65_536
-    /// The upper limit of the time limits above while the server shuts down.
+    /// The maximum of ``bodyTimeout`` and ``writeTimeout`` while the server shuts down.
     package var shutdownTimeout: Duration = .seconds(5)
     /// The longest `wait` that is granted. A longer `wait` is shortened to it.
     package var maximumWait: Duration = .seconds(60)
 
-    /// Notifies upstreams of erased users while the request to erase a user waits. If it is nil, the service that
-    /// continues erasures notifies them.
+    /// Notifies upstreams of erased users during the request that erases a user. If it is nil, the service that
+    /// continues erasures sends these notifications.
     package var upstream: (any Upstream)?
     /// Sends operators' probes to upstreams. If it is nil, probes are not sent.
     package var probes: (any UpstreamReader)?
-    /// The time for which a request to join or erase users waits until no worker has their lanes.
+    /// The maximum time for which a request that joins or erases users waits for workers to release the users' lanes.
     package var joinTimeout: Duration = .seconds(30)
-    /// The seconds before a join during which neither of the two users is served. Within this time, every gateway has
-    /// read that the users are being joined.
+    /// The seconds before a join during which neither of the two users is served. During this time, every gateway reads
+    /// that the users are being joined.
     package var joinSettling = Catalog.settlingSeconds
 
     /// The interval at which the caller of a waiting request is checked.
@@ -91,10 +91,10 @@ package struct HTTPConfiguration: Sendable {
     package var maximumStream: Duration = .seconds(3_600)
     /// The maximum number of event listeners, which do not count as connections.
     ///
-    /// Beyond it, a new listener ends the oldest listener of the organization with the most listeners. If that is the
-    /// new listener's organization, the new listener receives 503 instead.
+    /// If this number is reached, a new listener replaces the oldest listener of the organization with the most
+    /// listeners. If the new listener belongs to this organization, it receives 503 instead.
     package var maximumListeners = 10_000
-    /// The maximum number of listeners of one user. A further listener ends the oldest.
+    /// The maximum number of listeners of one user. A further listener replaces the user's oldest listener.
     package var listenersPerUser = 100
     /// The maximum number of bytes of events that are buffered for all slow listeners. Further events wait for memory.
     package var heldEventBytes = 33_554_432

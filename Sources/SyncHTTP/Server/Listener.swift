@@ -6,8 +6,8 @@ import ServiceLifecycle
 
 /// Binds an address and passes its requests to a ``Responder``.
 ///
-/// On graceful shutdown it stops accepting, closes idle connections, and returns once the requests in progress are
-/// answered.
+/// On graceful shutdown the listener stops accepting connections, closes idle connections, and returns once the
+/// requests in progress are answered.
 struct Listener: Service {
     let address: ListenAddress
     let maximumConnections: Int

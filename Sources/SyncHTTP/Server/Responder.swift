@@ -19,7 +19,7 @@ struct Responder: Sendable {
     /// Whether responses have ``BrowserRules``.
     let isForOperators: Bool
 
-    /// The end of the message about an unknown path. It names the right path.
+    /// The end of the message about an unknown path. It helps the client to find the right path.
     let signpost: String
 
     private let unmatched = RouteMeters(route: "unmatched", method: "any")

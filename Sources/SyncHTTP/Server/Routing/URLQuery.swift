@@ -120,15 +120,15 @@ package struct URLQuery: Sendable {
         return type
     }
 
-    /// Names of entity types, repeated or separated by commas.
+    /// The names of entity types. The parameter may be repeated, or contain several names separated by commas.
     package func entityTypes(_ name: String) throws(Problem) -> [String] {
         let names = list(name)
         guard names.allSatisfy(EntityType.isValidName) else { throw Self.invalid(name, "must be entity types' names") }
         return names
     }
 
-    /// Names of channels, one in each occurrence of the parameter, because a name may contain commas. Nil if it is
-    /// absent.
+    /// The names of channels; nil if the parameter is absent. Each occurrence of the parameter contains one name,
+    /// because a name may contain commas.
     package func channels(_ name: String) throws(Problem) -> [String]? {
         let names = values.filter { $0.name == name }.map(\.value)
         let limit = ChannelName.limitOfRequest
