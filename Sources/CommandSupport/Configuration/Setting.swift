@@ -44,8 +44,10 @@ package struct Setting: Sendable {
         case headers
     }
 
-    /// The key in a configuration file. The variable is this key in capitals, after `SLUICE_` unless OpenTelemetry
-    /// defines the name.
+    /// The key in a configuration file.
+    ///
+    /// The name of the variable is this key in capitals. It begins with `SLUICE_` unless OpenTelemetry defines the
+    /// name.
     package let name: String
     package let form: Form
     /// The default, as text; nil if there is no default.
@@ -54,7 +56,7 @@ package struct Setting: Sendable {
     let fallbackHint: String?
     /// The explanation in the help text.
     private(set) var meaning = ""
-    /// Whether the value is never shown, and can be read from the file that `…_FILE` names.
+    /// Whether the value is a secret. A secret is never shown, and can be read from the file that `…_FILE` names.
     let isSecret: Bool
 
     init(_ name: String, _ form: Form, _ fallback: String? = nil, hint: String? = nil, isSecret: Bool = false) {

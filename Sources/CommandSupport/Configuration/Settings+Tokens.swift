@@ -4,8 +4,8 @@ package import Tokens
 extension Settings {
     /// Returns the accepted tokens. Reads every file of keys, secrets and issuers, because the files may have changed.
     ///
-    /// - Throws: an error if no key is configured or a file cannot be read, or if the issuer or the audience is not set
-    ///   although the issuer may also sign for other services with the same keys.
+    /// - Throws: an error if no key is configured, or if a file cannot be read. Also an error if the issuer or the
+    ///   audience is not set, although the issuer may sign for other services with the same keys.
     package func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
         let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil
         guard hasOwnKeys || jwtIssuersFile != nil else {
@@ -51,7 +51,7 @@ extension Settings {
     /// Returns the verifier of clients' tokens, and the signer of tokens for upstreams. Without a signing key, the
     /// signer is nil.
     ///
-    /// - Throws: the errors of all keys.
+    /// - Throws: an error with the problems of all keys.
     package func keys() async throws(ConfigurationError) -> (verifier: TokenVerifier, signer: RequestSigner?) {
         var problems = ConfigurationProblems()
         let verifier = await problems.gather { () async throws(ConfigurationError) in try await tokenVerifier() }
@@ -87,7 +87,7 @@ extension Settings {
         guard let signingKeyFile else { return nil }
         let pem = try Self.keys(in: signingKeyFile, .signingKeyFile)
         do {
-            // a path into a nested object cannot be the name of a claim, so the default name is used in that case
+            // the signer writes claims only at the top level, so a default name replaces a path into a nested object
             return try await RequestSigner(
                 pem: pem,
                 userClaim: identityPlaces.user.plainName ?? "sub",

@@ -45,13 +45,13 @@ struct SettingsReader {
         }
     }
 
-    /// Reports a problem of a combination of settings, unless the condition is true.
+    /// Reports a problem of a combination of settings if the condition is false.
     mutating func require(_ condition: Bool, _ problem: String) {
         // If single settings are invalid, problems of their combinations are not reported.
         if !condition, problems.isEmpty { problems.append(problem) }
     }
 
-    /// Adds a problem of the file or address in a setting.
+    /// Adds a problem with the file or the address that a setting names.
     mutating func record(_ problem: String) { problems.append(problem) }
 
     private func lookUp(_ setting: Setting) throws(ConfigurationError) -> (String, label: String)? {

@@ -79,7 +79,7 @@ package struct ConnectionFailure: Sendable, Equatable {
 }
 
 extension PostgresError {
-    /// Whether the database as a whole failed, not a statement.
+    /// Whether the connection or the whole database failed, not only a statement.
     package var isOfConnection: Bool { isUnavailable || kind == .timedOut }
 }
 

@@ -3,8 +3,8 @@ import Glibc
 
 /// Wraps help texts, and contains their recurring parts.
 ///
-/// ArgumentParser would break long lines without indentation, even commands that are meant for pasting. So
-/// ArgumentParser renders lines of any length, and this type wraps them.
+/// ArgumentParser would break long lines without indentation, even the lines of commands that readers paste. Therefore
+/// ArgumentParser renders lines of unlimited length, and this type wraps them.
 package enum HelpText {
     /// The width for rendering without line breaks.
     package static let unlimited = 1_000_000
