@@ -31,8 +31,11 @@ enum FileLimit {
 
     /// The number of files that a gateway needs to start.
     ///
-    /// They are the connections to its database, each with a descriptor that wakes its thread; the runtime's event
-    /// loops, with three files each; and its listeners, logs and first clients.
+    /// These files are:
+    ///
+    /// - the connections to the database, each with a descriptor that wakes its thread
+    /// - the runtime's event loops, with three files each
+    /// - the listeners, the logs and the first clients
     static func needed(by settings: Settings) -> Int {
         needed(pool: settings.databasePoolSize, committers: settings.committers)
     }
@@ -58,7 +61,7 @@ enum FileLimit {
         let needed = settings.map(needed(by:)) ?? least
         let limit = current
         guard limit < needed else { return }
-        // the number with which the next start succeeds, as far as it is known before the settings are read
+        // the limit that the next start needs; before the settings are read, the default settings are assumed
         let minimum = max(needed, settings == nil ? neededByDefault : 0)
         throw Terminal.failure(
             "this process may open \(limit) files, but needs at least \(minimum); raise the limit of open files, for"
@@ -73,8 +76,8 @@ enum FileLimit {
 
     /// Returns the number of event listeners that are allowed in addition to a number of connections.
     ///
-    /// It is the same number, unless that would leave too few files for a quarter of the connections. A device that
-    /// listens for events usually has no other connection.
+    /// The two numbers are equal, unless the listeners would leave too few files for a quarter of the connections. A
+    /// quarter suffices, because a device that listens for events usually has no other connection.
     static func listeners(beside connections: Int) -> Int {
         max(reserve, min(connections, current - reserve - connections / 4))
     }

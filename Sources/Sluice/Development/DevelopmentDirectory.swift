@@ -94,7 +94,7 @@ enum Folder {
         guard file >= 0 else { return nil }
         defer { close(file) }
         var bytes = [UInt8](repeating: 0, count: 16_384)
-        // Fails if the file is shorter than that. In this case, it is read from its start.
+        // If the file is shorter than the buffer, lseek fails, and the file is read from its start.
         lseek(file, -off_t(bytes.count), SEEK_END)
         let count = read(file, &bytes, bytes.count)
         guard count > 0 else { return nil }
@@ -114,7 +114,7 @@ enum Folder {
 
 /// The settings of `sluice dev`: its own database, addresses and secrets, and all other settings of the environment.
 enum DevelopmentSettings {
-    /// Settings that dev determines itself.
+    /// Settings that `sluice dev` determines itself.
     private static let own: [Setting] = [
         .databaseURL, .publicAddress, .operationsAddress, .jwtSecret, .jwtKeysFile, .jwtJWKSURL, .jwtIssuersFile,
         .jwtIssuer, .jwtAudience, .jwtAudienceClaim, .jwtExclusiveKeys, .jwtUserClaim, .jwtUserIDs,

@@ -109,8 +109,8 @@ enum ProviderCautions {
     ]
     private static let oktaHosts = [".okta.com", ".oktapreview.com", ".okta-emea.com", ".okta-gov.com"]
 
-    /// - Parameter payload: the payload of a token of the issuer, if there is one. With a customer's own domain, only
-    ///   the tokens show the provider.
+    /// - Parameter payload: the payload of a token of the issuer, if there is one. If the issuer uses a customer's own
+    ///   domain, only tokens show which provider it is.
     static func of(_ settings: IssuerSettings, payload: JSONValue? = nil) -> [Diagnosis] {
         let issuer = settings.issuer
         let host = host(of: issuer.issuer?.string ?? payload?["iss"]?.string ?? "")
@@ -182,7 +182,7 @@ enum ProviderCautions {
 /// The place of an issuer's settings.
 struct IssuerSettings {
     let issuer: TrustedIssuer
-    /// Whether the issuer is the single issuer of the variables. If not, it is an issuer of the file.
+    /// Whether the issuer is the single issuer of the variables. Otherwise it is an issuer of the file.
     let isOwn: Bool
 
     init(_ issuer: TrustedIssuer, _ configuration: TokenConfiguration) {

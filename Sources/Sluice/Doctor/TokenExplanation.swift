@@ -200,7 +200,7 @@ struct TokenExplanation {
         )
     }
 
-    /// A claim that is missing or invalid.
+    /// Returns the diagnosis of a claim that is missing or invalid.
     private func badClaim(_ place: String, _ explanation: String) -> Diagnosis {
         let members = examination.payload?.members.map(Array.init) ?? []
         let names = members.prefix(Self.shownNames).map { TerminalText.of($0.name.string) }.joined(separator: ", ")

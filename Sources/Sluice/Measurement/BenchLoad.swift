@@ -62,7 +62,8 @@ struct BenchTally: Sendable {
     }
 }
 
-/// Pushes to the temporary organizations through the engine, as the push endpoint does behind HTTP and tokens.
+/// Pushes to the temporary organizations through the engine, as the push endpoint does after it has checked HTTP and
+/// tokens.
 final class BenchLoad: Sendable {
     /// The maximum number of mutations of a stage. Three stages take about 2 GB in tables and indexes.
     static let maximumMutations = 333_000
@@ -162,7 +163,7 @@ final class BenchLoad: Sendable {
                 tally.mutations += mutations
             } catch {
                 tally.refusals[error.code, default: 0] += 1
-                // an unavailable database refuses immediately
+                // an unavailable database refuses a push immediately, so the next push is delayed
                 try? await Task.sleep(for: .milliseconds(10))
             }
         }

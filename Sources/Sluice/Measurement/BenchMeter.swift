@@ -80,9 +80,11 @@ struct BenchMeter: Sendable {
 
     // MARK: - Commits
 
-    /// Returns the times of a commit that the database writes to its disk and of a request that changes nothing, as
-    /// medians in milliseconds. Their difference is the flush of the WAL, with a replica's confirmation if commits wait
-    /// for it.
+    /// Returns two medians in milliseconds: the time of a commit that the database writes to its disk, and the time of
+    /// a request that changes nothing.
+    ///
+    /// The difference of the two times is the flush of the WAL. It includes a replica's confirmation if commits wait
+    /// for the confirmation.
     func commitTimes(samples: Int = 40) async -> (commit: Double, roundTrip: Double)? {
         do {
             var times: [[Double]] = [[], []]

@@ -55,7 +55,7 @@ struct BenchUse: Sendable {
     /// Cores of this machine that were busy.
     var busy: Double?
     var walPerMutation: Double?
-    /// The number of samples by the sampled session's wait.
+    /// The number of samples of each wait of the sessions.
     var waits: [BenchWait: Int] = [:]
 
     init() {}
@@ -93,7 +93,7 @@ enum BenchLimit: String, Sendable, CaseIterable {
     case roundTrips = "round_trips"
     case unknown
 
-    /// The share of busy cores at which the CPU counts as the limit; scheduling leaves the rest idle.
+    /// The share of busy cores from which the CPU is the limit. The other cores are idle because of scheduling.
     static let busyShare = 0.85
 
     /// - Returns: the CPU of this machine if it is busy, otherwise the most frequent wait of the database sessions.
@@ -169,7 +169,7 @@ struct BenchAssumptions: Sendable {
 // MARK: - Output
 
 extension BenchReport {
-    /// For people.
+    /// The output for people.
     var text: String {
         var lines = ["", "PostgreSQL \(postgres), \(place); \(cores)"]
         if let commit {
@@ -236,13 +236,13 @@ extension BenchReport {
 
     private static func time(_ milliseconds: Double?) -> String { milliseconds.map { "\(decimal($0)) ms" } ?? "-" }
 
-    /// With one digit, or two below 1.
+    /// Returns a number with one decimal, or with two decimals if it is below 1.
     static func decimal(_ number: Double) -> String {
         let unit: Double = abs(number) < 1 ? 100 : 10
         return "\((number * unit).rounded() / unit)"
     }
 
-    /// With commas between thousands.
+    /// Returns a number with commas between thousands.
     static func whole(_ number: Double) -> String {
         let digits = Array(String(Int(number.rounded())))
         let groups = stride(from: digits.count, to: 0, by: -3).map { String(digits[max(0, $0 - 3)..<$0]) }
@@ -251,7 +251,7 @@ extension BenchReport {
 }
 
 extension BenchReport {
-    /// The JSON output; numbers in milliseconds, cores and shares from 0 to 1.
+    /// Writes the JSON output, with times in milliseconds, CPU use in cores, and shares from 0 to 1.
     func writeMembers(to writer: inout JSONWriter) {
         writer.member("version", Version.current)
         writer.member("postgres", postgres)
@@ -309,6 +309,6 @@ extension BenchReport {
         writer.member("limit", BenchLimit.of(stage.use, on: machine).rawValue)
     }
 
-    /// With three digits.
+    /// Returns a number with up to three decimals.
     private static func number(_ number: Double) -> [UInt8] { Array("\((number * 1_000).rounded() / 1_000)".utf8) }
 }

@@ -20,8 +20,8 @@ package protocol Feature: Sendable {
 
     /// Describes the metrics that the feature's code counts.
     ///
-    /// Called before the feature's code creates the metrics, because a metric keeps the description that it has when it
-    /// is created.
+    /// Called before the feature's code creates the metrics, because the description of a metric cannot change
+    /// afterwards.
     static func describeMetrics(in registry: PrometheusRegistry)
 
     /// Creates the feature's parts, and starts nothing.

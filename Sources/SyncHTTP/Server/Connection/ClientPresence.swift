@@ -25,7 +25,7 @@ enum ClientPresence {
 
     /// Runs an operation that may take long.
     ///
-    /// If the client disconnects or the server shuts down, the operation is canceled, and the result is nil.
+    /// If the client disconnects or the server shuts down, the operation is cancelled, and the result is nil.
     ///
     /// - Throws: `overloaded` if the organization's waits already use its share of all connections; the reason why the
     ///   caller is no longer served; or an error of the operation.
