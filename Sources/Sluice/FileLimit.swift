@@ -84,8 +84,8 @@ enum FileLimit {
 }
 
 extension Settings {
-    /// The number of files that may be open at the same time: connections of clients, connections to upstreams, and the
-    /// reserve.
+    /// The maximum number of files that are open at the same time: connections of clients, connections to upstreams,
+    /// and the reserve.
     var filesNeeded: Int { maxConnections + maxUpstreamRequests + FileLimit.reserve }
 }
 

@@ -44,8 +44,8 @@ struct GatewayHealth: Sendable {
 
 /// Checks a database that was unavailable at the start of the gateway, when it becomes available.
 ///
-/// It searches for errors that would have prevented the start. If it finds such an error, the gateway keeps running,
-/// but does not report that it is ready.
+/// The service searches for errors that would have prevented the start. If there is such an error, the gateway keeps
+/// running, but does not report that it is ready.
 final class DatabaseWatcher: Service {
     private static let interval: Duration = .seconds(1)
 

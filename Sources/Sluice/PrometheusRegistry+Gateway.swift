@@ -277,7 +277,7 @@ extension PrometheusRegistry {
     }
 }
 
-/// The requests in flight: separately for the organizations with the most requests, and together for all others.
+/// The numbers of requests in flight: one for each organization with many requests, and one for all others together.
 struct RequestReport {
     struct Row: Equatable {
         /// The id, or `other`.
@@ -295,7 +295,7 @@ struct RequestReport {
     }
 }
 
-/// Metrics of single organizations: some by id, and all others together.
+/// Metrics of organizations: one row for each of some organizations, and one row for all others together.
 struct OrganizationReport {
     struct Row: Equatable {
         /// The id, or `other`.
@@ -311,7 +311,8 @@ struct OrganizationReport {
     let rows: [Row]
 
     /// - Parameters:
-    ///   - stats: the organizations, longest waiting first. If there are more than `limit`, one more than `limit`.
+    ///   - stats: the organizations, longest waiting first. If there are more than `limit`, the list has `limit` + 1
+    ///     elements.
     ///   - halted: the number of halted lanes of all organizations.
     init(_ stats: [LaneStore.OrganizationStats], limit: Int, halted: Int, now: Timestamp) {
         func seconds(_ row: LaneStore.OrganizationStats) -> Double {

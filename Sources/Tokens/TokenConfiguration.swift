@@ -15,7 +15,8 @@ package struct TokenConfiguration: Sendable, Equatable {
     package var leewaySeconds: Int64 = 0
     /// The maximum number of verified tokens in the cache; 0 disables the cache.
     ///
-    /// A cached token needs no signature check. It takes about 250 bytes, or 130 if user and organization are UUIDs.
+    /// A cached token needs no signature check. Each cached token takes about 250 bytes, or 130 if user and
+    /// organization are UUIDs.
     package var cacheCapacity: Int
     /// Issuers in addition to ``own``.
     package var otherIssuers: [TrustedIssuer]
@@ -67,8 +68,8 @@ extension TokenConfiguration {
 
     /// Returns the user whom an issuer's tokens identify by a text, so that operators can provision users.
     ///
-    /// The text is interpreted as a subject if the settings do not contain the issuer yet, or if several issuers with
-    /// the same name interpret it differently.
+    /// The text is interpreted as a subject in two cases: if the settings do not contain the issuer yet, or if several
+    /// issuers with the same name interpret the text differently.
     ///
     /// - Parameter issuer: the name under which the issuer is stored.
     package func user(called text: ByteExactString, by issuer: ByteExactString) throws(UnusableSubject)
@@ -95,7 +96,7 @@ extension TokenVerifier {
     }
 }
 
-/// The error of a configuration that cannot work. Its text is for the operator.
+/// The error of a configuration that cannot work, with a text for the operator.
 package struct TokenConfigurationError: Error, Sendable, CustomStringConvertible {
     /// The defect and its remedy, in a sentence or two, without secrets.
     package let description: String

@@ -128,12 +128,12 @@ package enum TokenError: Error, Sendable, Hashable {
     case algorithmNotAllowed
     /// The issuer is not trusted for the organization that the token names.
     ///
-    /// The answer is 403, as if there were no such organization, so that callers do not learn which organizations
-    /// exist.
+    /// The response is 403, as for an organization that does not exist, so that callers do not learn which
+    /// organizations exist.
     case organizationNotCovered
     /// The keys that could verify the token have never been fetched.
     ///
-    /// The answer is 503, with the seconds to wait before a retry.
+    /// The response is 503, with the seconds to wait before a retry.
     case keysUnavailable(retryAfter: Int)
 
     /// A sentence for the client, without keys and without values from the token.

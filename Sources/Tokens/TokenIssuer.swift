@@ -167,8 +167,8 @@ package final class RequestSigner: Sendable {
 
     /// Returns a token for requests on behalf of a user, valid for at least another minute.
     ///
-    /// For each user, a token is signed once in four minutes, unless the tokens of many other users have evicted it
-    /// from the cache.
+    /// For each user, a token is signed once in four minutes. If the tokens of many other users have evicted it from
+    /// the cache, a token is signed again earlier.
     ///
     /// - Throws: errors of JWTKit. Signing with an accepted key does not fail.
     package func sign(organization: UUID, user: UUID) async throws -> String {

@@ -167,7 +167,7 @@ package struct TokenClaims: Sendable, Hashable {
 /// A token's header or payload: a JSON object with only one interpretation.
 enum TokenObject {
     /// - Throws: `repeatedMember` if a name occurs twice, because some readers use the first value and others the last
-    ///   (RFC 7519, section 4); `malformed` for any other invalid text.
+    ///   value (RFC 7519, section 4). `malformed` for any other invalid text.
     static func parsing(_ json: [UInt8]) throws(TokenError) -> JSONValue {
         guard let tree = try? JSONTree(parsing: json), tree.root.kind == .object else { throw .malformed }
         let defects = tree.defects

@@ -114,8 +114,8 @@ package final class TokenVerifier: Sendable {
 
     /// Whether the issuer of verified claims is still trusted for an organization.
     ///
-    /// The issuer must also still be stored under the same name. This method checks only the settings. A request calls
-    /// it again if the settings may have changed while the request was running.
+    /// The issuer must also still be stored under the same name. This method checks only the settings. A long request
+    /// calls this method again, because the settings may have changed while the request was running.
     package func stillSpeaks(
         for organization: UUID,
         _ issuer: ByteExactString?,

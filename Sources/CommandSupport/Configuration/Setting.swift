@@ -9,8 +9,8 @@ import Tokens
 
 /// One setting: its name, its possible values and its meaning.
 ///
-/// The table of all settings (``all``) is used to read and validate them, and for the help text and the warnings about
-/// unknown names.
+/// The table of all settings (``all``) is used to read and validate settings. It is also used for the help text, and
+/// for warnings about unknown names.
 package struct Setting: Sendable {
     /// The form of a value.
     package enum Form: Sendable {
@@ -46,7 +46,7 @@ package struct Setting: Sendable {
 
     /// The key in a configuration file.
     ///
-    /// The name of the variable is this key in capitals. It begins with `SLUICE_` unless OpenTelemetry defines the
+    /// The variable's name is this key in capitals, with the prefix `SLUICE_` if OpenTelemetry does not define the
     /// name.
     package let name: String
     package let form: Form

@@ -109,7 +109,7 @@ struct SettingsSource: Sendable {
 
     /// The variables in capitals that begin with `SLUICE_`, and the variables of OpenTelemetry that are settings.
     ///
-    /// An empty variable counts as absent.
+    /// An empty variable is treated as absent.
     static func environment(_ variables: [String: String]) -> SettingsSource {
         var values: [String: String?] = [:]
         for name in Setting.knownNames where name.hasPrefix(Setting.sharedPrefix) {

@@ -43,7 +43,7 @@ extension Settings {
 }
 
 extension Logger {
-    /// A logger for commands that print results. It logs only warnings and errors, to standard error.
+    /// Returns a logger for commands that print results. The logger writes only warnings and errors, to standard error.
     package static func ofCommands() -> Logger {
         Logger(label: "sluice") { LineLogHandler($0, .text, level: .warning, writer: .standardError) }
     }

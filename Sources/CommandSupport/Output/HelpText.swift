@@ -13,7 +13,8 @@ package enum HelpText {
     ///
     /// - Parameters:
     ///   - meanings: meanings that replace the usual ones or add codes.
-    ///   - usesDatabase: whether the command exits with 69 without a database, and with 78 for wrong settings.
+    ///   - usesDatabase: whether the command exits with 69 if the database is unavailable, and with 78 if the settings
+    ///     are invalid.
     package static func exitCodes(_ meanings: KeyValuePairs<Int, String>, usesDatabase: Bool = true) -> String {
         var codes = [0: "Success.", 1: "Failure; standard error has the reason.", 64: "Wrong usage."]
         if usesDatabase {

@@ -110,10 +110,10 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// Whether tables are or will be distributed over a cluster, and whether this server is one of the cluster's
-    /// servers that accept no changes.
+    /// Returns two facts: whether tables are or will be distributed over a cluster, and whether this server is one of
+    /// the cluster's servers that accept no changes.
     ///
-    /// It is called before any change.
+    /// This method is called before any change.
     private func requireCluster(_ settings: Settings) async throws -> (isToBeSpread: Bool, isWorker: Bool) {
         let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) {
             try await Distribution.facts(on: $0)

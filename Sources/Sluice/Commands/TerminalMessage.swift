@@ -7,7 +7,7 @@ import JSONText
 /// The arguments may contain a token or parts of a token, for example if it was copied with line ends. The token would
 /// remain in a terminal's scrollback, and in the logs of programs that run commands.
 enum TerminalMessage {
-    /// The maximum length of a value that counts as a word. Longer values may be parts of a token.
+    /// The maximum length of a value that is treated as a word. Longer values may be parts of a token.
     private static let longestWord = 15
 
     /// The message without arguments that may be a token or a part of a token. Options and UUIDs stay in the message.

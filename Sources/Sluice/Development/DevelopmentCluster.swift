@@ -75,7 +75,7 @@ struct DevelopmentCluster: Sendable {
         ) { execution in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
-                    // The watchdog prints nothing. Its output ends when the server ends.
+                    // The watchdog prints nothing, but its output stays open until the server ends.
                     do { for try await _ in execution.standardOutput {} } catch {}
                     watch.serverEnded()
                 }

@@ -287,8 +287,8 @@ struct RoleFacts: Sendable {
 
     /// The rights that `sql/roles.sql` grants to gateways.
     ///
-    /// Gateways only read the list of migrations. They may delete bindings of readers, as a purge does, but not write
-    /// them.
+    /// Gateways only read the list of migrations. Gateways may delete bindings of readers, as a purge does, but may not
+    /// insert or update them.
     private static let rights = Statement(
         "doctor_rights",
         """

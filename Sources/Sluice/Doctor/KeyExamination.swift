@@ -140,8 +140,8 @@ enum ProviderCautions {
         return []
     }
 
-    /// A warning for issuers that share an organization, so that the tokens of one issuer can name the users of another
-    /// issuer.
+    /// Returns a warning if two issuers share an organization, because the tokens of one issuer can then name the users
+    /// of the other issuer.
     static func sharedOrganizations(_ configuration: TokenConfiguration) -> [Diagnosis] {
         let open = configuration.issuers.filter { $0.places.userForm != .mapped }
         for (index, issuer) in open.enumerated() {

@@ -26,7 +26,7 @@ struct BenchMeter: Sendable {
         var moment = ContinuousClock.now
         var own = 0.0
         var machine: Double?
-        /// The CPU of the database sessions by process; nil unless all sessions are processes of this machine.
+        /// The CPU of the database sessions by process; nil if a session is not a process of this machine.
         var sessions: [Int32: Double]?
         /// The position in the WAL, in bytes.
         var wal: Int64?

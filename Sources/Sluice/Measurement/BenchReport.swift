@@ -6,7 +6,7 @@ import SyncModel
 struct BenchReport: Sendable {
     var postgres = ""
     var machine = BenchMachine()
-    /// The time of a small commit and of its flush in milliseconds; nil if it cannot be measured.
+    /// The times of a small commit and of its flush in milliseconds; nil if they cannot be measured.
     var commit: (total: Double, flush: Double)?
     var stages: [Stage] = []
     var assumptions = BenchAssumptions()
@@ -93,7 +93,7 @@ enum BenchLimit: String, Sendable, CaseIterable {
     case roundTrips = "round_trips"
     case unknown
 
-    /// The share of busy cores from which the CPU is the limit. The other cores are idle because of scheduling.
+    /// If this share of the cores or more is busy, the CPU is the limit. Because of scheduling, the rest stays idle.
     static let busyShare = 0.85
 
     /// - Returns: the CPU of this machine if it is busy, otherwise the most frequent wait of the database sessions.
@@ -156,7 +156,8 @@ struct BenchAssumptions: Sendable {
     /// The share of the measured rate that the busiest minute may use.
     static let utilization = 0.5
 
-    /// Returns the number of active users whose busiest minute uses half of the rate, rounded down to two digits.
+    /// Returns the number of active users, rounded down to two digits. In their busiest minute, they use half of the
+    /// rate.
     func users(at rate: Double) -> Int {
         let users = rate * Self.utilization * 86_400 / Double(editsPerDay * peakFactor)
         guard users >= 1, users < 1e15 else { return 0 }

@@ -8,8 +8,9 @@ import SyncStore
 
 /// The temporary organizations of `sluice bench`.
 ///
-/// No user can push to them over HTTP. They have random ids and no external ids, and serve only provisioned users, but
-/// no user is provisioned. The benchmark pushes through the engine, which does not check this.
+/// No user can push to these organizations over HTTP: they have random ids and no external ids, and serve only
+/// provisioned users, but no user is provisioned. The benchmark pushes through the engine, which does not check whether
+/// users are provisioned.
 struct BenchTenants: Sendable {
     /// The first words of the organizations' names.
     static let prefix = "sluice bench"
@@ -21,11 +22,11 @@ struct BenchTenants: Sendable {
 
     let administration: Administration
 
-    /// Returns the complete name. It contains the id, so that an organization with a similar name is not mistaken for a
-    /// temporary organization.
+    /// Returns the complete name. The name contains the id, so that an organization with a similar name is not mistaken
+    /// for a temporary organization.
     static func name(of organization: UUID) -> String { "\(prefix) \(organization.lowercased)" }
 
-    /// Returns the id of the user with a number, 0 or more. It begins like the organization's id.
+    /// Returns the id of the user with a number, 0 or more. The id begins like the organization's id.
     ///
     /// ``strangerStatement`` recognizes these ids.
     static func user(_ number: UInt16, of organization: UUID) -> UUID {

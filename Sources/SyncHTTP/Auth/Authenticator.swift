@@ -90,7 +90,7 @@ package struct Authenticator: Sendable {
         return owner
     }
 
-    /// Checks whether the caller of a waiting request is still served. It is called at intervals.
+    /// Checks whether the caller of a waiting request is still served. The wait calls this method at intervals.
     ///
     /// The issuer of the token must still be accepted for the organization. The organization must be active, and must
     /// still have the name that the token contains. The user must be provisioned. The user must not have been joined
@@ -168,7 +168,7 @@ package struct Authenticator: Sendable {
 
 /// Resolves the organization and the user of a token.
 extension Authenticator {
-    /// Returns the organization of a request, and the name by which it was found, if the token contains a name.
+    /// Returns the organization of a request. If the token identifies it by a name, the result also contains the name.
     ///
     /// - Throws: `organization_unknown`.
     package func organization(

@@ -251,8 +251,8 @@ struct ListenerRegistry {
 
     /// Whether an organization may have one more listener.
     ///
-    /// This is the case if the maximum number of listeners is not reached, or if another organization has more
-    /// listeners than this organization would have.
+    /// This is the case if the maximum number of listeners is not reached. It is also the case if another organization
+    /// has more listeners than this organization would have.
     func hasRoom(for organization: UUID, limit: Int) -> Bool {
         guard count >= limit else { return true }
         let own = listeners[organization]?.count ?? 0

@@ -136,7 +136,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
 // MARK: - SubscriberState
 
-/// A listener's pending work and deadlines. It makes the decisions that ``EventSubscriber`` executes.
+/// A listener's pending work and deadlines. This type makes the decisions that ``EventSubscriber`` executes.
 struct SubscriberState {
     /// All pending work of a listener.
     struct Work {
@@ -263,7 +263,8 @@ enum EventStreamEnd: String, Sendable, CaseIterable {
     case refused
     /// The client did not read the data.
     case slow
-    /// The stream was the oldest when there were too many: of its user, or of the organization with the most streams.
+    /// There were too many streams. This stream was the oldest of its user, or of the organization with the most
+    /// streams.
     case superseded
     /// The stream could not continue, for example because the organization's data were purged or restored.
     case failed

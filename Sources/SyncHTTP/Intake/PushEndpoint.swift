@@ -189,8 +189,8 @@ extension PushAnswer {
     /// Returns the response like ``fittingAtOnce(_:)``, but waits for memory if necessary.
     ///
     /// After the wait, the response has no contents. The push is accepted, so the response is sent even if the memory
-    /// is not available in time. Its memory is then counted beyond the budget, and the organization's next requests
-    /// wait until it is released.
+    /// is not available in time. In this case the response exceeds the budget, and the organization's next requests
+    /// wait until its memory is released.
     package func fitting(_ hold: ResponseMemoryLease) async -> PushAnswer {
         if let answer = fittingAtOnce(hold) { return answer }
         try? await hold.extend(to: leastBytes)
@@ -212,8 +212,8 @@ extension PushAnswer {
 extension PushEndpoint {
     /// Begins a push if its response requires nothing but the commit.
     ///
-    /// All other pushes are left to ``push(_:_:)``. They include the pushes that must be refused, so that only one
-    /// place refuses pushes. Such pushes are rare.
+    /// All other pushes are left to ``push(_:_:)``. This includes pushes that must be refused: such pushes are rare,
+    /// and only one place needs to refuse them.
     ///
     /// - Returns: whether the push has begun. If it has not, nothing was changed.
     package func pushDirectly(_ exchange: DirectExchange, _ caller: Caller) -> Bool {

@@ -118,7 +118,7 @@ package final class AuditRecorder: Sendable {
         outcome.withLock { $0.record(name, value) }
     }
 
-    /// Records a value that is given as JSON, such as ids and filters. It must not contain user content.
+    /// Records a value that is given as JSON, such as ids and filters. The value must not contain user content.
     package func record(_ name: StaticString, raw value: [UInt8]) {
         outcome.withLock { $0.record(name, raw: value) }
     }
@@ -192,8 +192,8 @@ package struct AuditTarget: Sendable {
 
 /// The origin of a request, as the browser reports it.
 ///
-/// A browser also sends the cookie with requests that other pages cause. It sets `Sec-Fetch-Site` and `Origin` itself,
-/// and no page can change them.
+/// A browser also sends the cookie with requests that other pages cause. The browser itself sets `Sec-Fetch-Site` and
+/// `Origin`, and no page can change these fields.
 package struct RequestOrigin {
     package let method: HTTPRequest.Method
     /// `Sec-Fetch-Site` (W3C Fetch Metadata); browsers omit it if they do not trust the connection.

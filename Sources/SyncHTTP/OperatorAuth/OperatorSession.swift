@@ -45,7 +45,7 @@ package enum OperatorSession {
         return isOurs ? (token, end) : nil
     }
 
-    /// Returns the digest of a cookie's text. It is stored when an operator ends the session.
+    /// Returns the digest of a cookie's text. When an operator ends the session, the digest is stored.
     package static func digest(of text: some StringProtocol) -> Data { Data(SHA256.hash(data: Data(text.utf8))) }
 
     private static func key(of token: OperatorToken) -> SymmetricKey {

@@ -1,7 +1,7 @@
 package import SyncModel
 import SyncStore
 
-/// The settings of both servers. They limit every resource that clients can use up.
+/// The settings of the public server and the operations server. They limit every resource that clients can use up.
 package struct HTTPConfiguration: Sendable {
     /// The address of `/v1`; `SLUICE_PUBLIC_ADDRESS`.
     package var publicAddress = ListenAddress(host: "127.0.0.1", port: 8080)

@@ -162,9 +162,10 @@ final class JWKSCache: Sendable {
 
 /// The rules for fetching a provider's keys, and for waiting for a fetch. This type does no I/O.
 ///
-/// A key set is fetched again when it is about to expire, after a failure (with growing pauses), and if a token names
-/// an unknown key. Any client can write a token that names an unknown key. Therefore the tokens of all callers together
-/// trigger at most one fetch in each ``demandPause``, and at most ``maximumWaiters`` requests wait for this fetch.
+/// A key set is fetched again when it is about to expire, after a failed fetch (with growing pauses), and if a token
+/// names an unknown key. Any client can write a token that names an unknown key. Therefore the tokens of all callers
+/// together trigger at most one fetch in each ``demandPause``, and at most ``maximumWaiters`` requests wait for this
+/// fetch.
 struct JWKSCacheState: Sendable {
     /// The minimum and the maximum time for which a key set is used, in seconds.
     ///

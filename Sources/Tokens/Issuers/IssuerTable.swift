@@ -117,8 +117,8 @@ package struct TrustedIssuer: Sendable, Equatable {
     package enum Organizations: Sendable, Hashable {
         /// Every organization of the gateway.
         case any
-        /// Only these organizations. The answer to a token for another organization is the same as if that organization
-        /// did not exist.
+        /// Only these organizations. The response to a token for another organization is the same as for an
+        /// organization that does not exist.
         case only(Set<UUID>)
 
         package func covers(_ organization: UUID) -> Bool {
@@ -131,7 +131,7 @@ package struct TrustedIssuer: Sendable, Equatable {
 
     /// The `iss` of the issuer's tokens.
     ///
-    /// If it is nil, this is the issuer of tokens without `iss`, and of tokens whose `iss` belongs to no other issuer.
+    /// If it is nil, this issuer applies to tokens without `iss`, and to tokens whose `iss` belongs to no other issuer.
     package var issuer: ByteExactString?
     /// The required value or element of the audience claim. If it is nil, the claim may have any value, or be absent.
     package var audience: ByteExactString?
@@ -143,7 +143,7 @@ package struct TrustedIssuer: Sendable, Equatable {
     package var channels: ChannelClaim?
     /// The name under which the gateway stores the issuer's users and names of organizations.
     ///
-    /// It is usually nil, which means the issuer's own name. Two issuers with the same namespace, such as two domains
+    /// If it is nil, as usual, the issuer's own name is used. Two issuers with the same namespace, such as two domains
     /// of one provider, have the same users.
     package var namespace: ByteExactString?
     package var organizations: Organizations

@@ -76,7 +76,7 @@ package enum BrowserRules {
     }
 }
 
-/// The strong `ETag` of a body (RFC 9110, 8.8.3), which is the same only for the same bytes.
+/// The strong `ETag` of a body (RFC 9110, 8.8.3). Two bodies have the same tag only if their bytes are the same.
 package struct EntityTag: Sendable {
     /// The tag with its quotes.
     package let text: String

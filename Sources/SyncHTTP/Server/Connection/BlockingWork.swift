@@ -3,11 +3,11 @@ package import SyncModel
 
 /// Runs work on another thread if it would block the other connections of an event loop.
 package enum BlockingWork {
-    /// The size up to which a body is decoded within about a millisecond, in bytes.
+    /// The size in bytes up to which a body is decoded within about a millisecond.
     package static let quicklyRead = 65_536
 
-    /// The size in bytes above which a body is decoded only while no other work needs the processor core. Its decoding
-    /// would delay the work on other threads for too long.
+    /// The size in bytes above which a body is decoded only while no other work needs the processor core. The decoding
+    /// of such a body would otherwise delay other work for too long.
     private static let slowlyRead = 131_072
 
     /// Runs an operation away from the connection's event loop.

@@ -1,6 +1,6 @@
 import NIOCore
 
-/// A connection's state and deadlines. It makes the decisions that ``ConnectionGuard`` executes.
+/// A connection's state and deadlines. This type makes the decisions that ``ConnectionGuard`` executes.
 struct ConnectionState {
     /// The action at a deadline.
     enum TimerAction: Equatable {

@@ -9,7 +9,7 @@ import SyncModel
 /// An HTTP connection uses about 30 KB for its parser, its buffers and its task, which keeps the memory of its deepest
 /// call. A listener that is idle for hours should not use this memory.
 package struct SocketHandover: Sendable {
-    /// The code that uses the socket from now on. It writes the head first.
+    /// The code that takes over the socket. It writes the response's head first.
     package typealias Successor = @Sendable (SocketHandover) async throws -> Void
 
     /// A separate descriptor for the same connection. The new owner closes it.

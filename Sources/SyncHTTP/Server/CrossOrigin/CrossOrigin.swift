@@ -11,12 +11,12 @@ package struct CrossOrigin: Sendable {
 
     /// The time for which a browser may cache the response to a preflight, in seconds: the maximum of Chromium.
     private static let maximumAge = "7200"
-    /// The fields that requests may have in addition to those that the protocol always permits.
+    /// The fields that requests may have in addition to the fields that the protocol always permits.
     private static let requestFields = [
         HTTPField.Name.authorization, .contentType, .prefer, .lastEventID, .ifNoneMatch, .xRequestID,
         .sluiceOrganization, .traceparent, .tracestate,
     ].map(\.rawName).joined(separator: ", ")
-    /// The fields that pages may read in addition to those that the protocol always exposes.
+    /// The fields that pages may read in addition to the fields that the protocol always exposes.
     private static let answerFields = [
         HTTPField.Name.xRequestID, .retryAfter, .rateLimit, .rateLimitPolicy, .preferenceApplied, .wwwAuthenticate,
         .eTag, .allow, .date,

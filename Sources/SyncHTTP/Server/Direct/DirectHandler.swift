@@ -7,8 +7,8 @@ import Telemetry
 
 /// Answers some requests directly on the connection's event loop, and passes all others to the connection's task.
 ///
-/// A request is answered directly if it has arrived in one piece and its route supports direct answers. This saves the
-/// task and its two streams, which for a small push would cost as much as all other work for HTTP.
+/// A request is answered directly if it has arrived in one piece and its route supports direct answers. A direct answer
+/// saves the task and its two streams. For a small push, these would cost as much as all other work for HTTP.
 final class DirectHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart

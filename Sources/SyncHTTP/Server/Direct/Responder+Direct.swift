@@ -4,7 +4,7 @@ import NIOCore
 import Telemetry
 
 extension Responder {
-    /// Begins to answer a request without a task, if the request's route can do so at the moment.
+    /// Begins to answer a request without a task, if the request's route can do so now.
     ///
     /// - Parameter write: receives the response on the channel's event loop, after this method has returned.
     /// - Returns: whether the answer has begun. If it has not, nothing was changed.

@@ -5,7 +5,7 @@ import Synchronization
 /// A memory budget for which requests wait for a limited time. Organizations take turns (``FairSemaphore``).
 ///
 /// A decoded push takes about five times the memory of its body. Decoding more pushes than the committers can process
-/// has no benefit, so further pushes wait in encoded form. This limits the memory under load without limiting the
+/// has no benefit. Therefore further pushes wait in encoded form, which limits the memory under load, but not the
 /// number of clients.
 package final class AdmissionController: Sendable {
     private struct State {
@@ -20,7 +20,7 @@ package final class AdmissionController: Sendable {
     private let meter: Meter?
 
     /// - Parameters:
-    ///   - limit: the budget in bytes. A request for more than a quarter of the budget counts as a quarter.
+    ///   - limit: the budget in bytes. A request for more than a quarter of the budget reserves a quarter.
     ///   - timeout: the time after which a waiting request is refused. After this time, its client has given up or
     ///     should retry.
     ///   - label: the label of the metric that shows the reserved bytes.

@@ -10,11 +10,11 @@ package final class Budgets: Sendable {
     private static let timeout: Duration = .seconds(5)
     /// The interval at which waiting requests are checked.
     private static let interval: Duration = .milliseconds(250)
-    /// The limit of bytes whose signatures are verified at the same time. Their verification takes a few dozen
-    /// milliseconds.
+    /// The maximum number of bytes of bodies whose signatures are verified at the same time. The verification of this
+    /// many bytes takes a few dozen milliseconds.
     private static let verifyingBytes = 4_194_304
 
-    /// The bytes of bodies, from the first byte until their requests are done.
+    /// The bytes of bodies. Each body counts from its first byte until its request is done.
     package let bodies: FairBudget
     /// The bytes of bodies whose senders are not authenticated yet.
     package let unverified: UnverifiedBodies
@@ -22,7 +22,8 @@ package final class Budgets: Sendable {
     package let verifying: AdmissionController
     /// The bytes of bodies that are being decoded, or that are decoded and wait for their commit.
     package let decoding: AdmissionController
-    /// The bytes of responses, from before they are created until the client has read them.
+    /// The bytes of responses. They are reserved before a response is created, and released when the client has read
+    /// it.
     package let answers: AdmissionController
     /// The number of pages that are read at the same time.
     package let pages: AdmissionController

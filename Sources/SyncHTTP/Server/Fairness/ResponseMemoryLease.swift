@@ -3,9 +3,10 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// The memory reservation of a request's response, from before it is created until the client has read it.
+/// The memory reservation of a response. It begins before the response is created, and ends when the client has read
+/// it.
 package final class ResponseMemoryLease: Sendable {
-    /// The size in bytes up to which responses are not counted, because each connection uses more memory than that.
+    /// The size in bytes up to which responses are not counted, because each connection uses more memory anyway.
     package static let small = 16_384
     /// The bytes reserved for a page before it is read. Reading ends at this size.
     package static let page = 2_097_152

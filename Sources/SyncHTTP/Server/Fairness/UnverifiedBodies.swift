@@ -136,9 +136,9 @@ package struct UnverifiedBodyBudget: Sendable {
     }
 
     package enum Decision: Sendable, Equatable {
-        /// The bytes are counted. These other bodies were evicted.
+        /// The bytes are counted. For this purpose, these other bodies were evicted.
         case taken(evicted: [Ticket])
-        /// The budget is used up. The body was evicted, and so were these other bodies.
+        /// The budget is used up. The body itself and these other bodies were evicted.
         case refused(evicted: [Ticket])
     }
 

@@ -8,7 +8,8 @@ package import SyncModel
 package struct URLQuery: Sendable {
     private var values: [(name: String, value: String)] = []
 
-    /// Reads `name=value&…` with percent-encoding (RFC 3986). A plus sign is not a space. Empty values count as absent.
+    /// Reads `name=value&…` with percent-encoding (RFC 3986). A plus sign is not a space. A parameter with an empty
+    /// value is treated as absent.
     package init(_ text: String?, allowing names: Set<String>) throws(Problem) {
         guard let text, !text.isEmpty else { return }
         for pair in text.utf8.split(separator: UInt8(ascii: "&")) {
@@ -179,7 +180,7 @@ package struct URLQuery: Sendable {
         return valid(bytes)
     }
 
-    /// The text, unless it contains U+0000, which PostgreSQL cannot store.
+    /// Returns the text; nil if it contains U+0000, which PostgreSQL cannot store.
     private static func valid(_ bytes: [UInt8]) -> String? {
         bytes.contains(0) ? nil : String(validating: bytes, as: UTF8.self)
     }
