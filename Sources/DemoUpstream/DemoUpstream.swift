@@ -242,7 +242,7 @@ enum DemoLine {
 /// The API's response, with its reason as text for a terminal.
 struct DemoAnswer: Sendable {
     var status: Int
-    /// The body as JSON; nil without a body.
+    /// The body as JSON; nil if there is no body.
     var body: [UInt8]?
     var etag: String?
     var location: String?

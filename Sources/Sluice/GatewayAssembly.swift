@@ -43,7 +43,7 @@ enum GatewayAssembly {
     ///
     /// Call it after ``bootstrapMetrics()``, and before any part of the gateway is created.
     ///
-    /// - Returns: the service that sends the spans; nil without a receiver.
+    /// - Returns: the service that sends the spans; nil if no receiver is configured.
     static func bootstrapTraces(_ settings: Settings, _ registry: PrometheusRegistry, _ logger: Logger)
         -> TraceExporter?
     {

@@ -157,7 +157,7 @@ struct TokenRules: Sendable {
         var granted: TokenChannels?
         if let channels {
             let issuedAt = try payload.seconds("iat")
-            // the newest token decides, so the grants of a token with a future time could not be ended by later tokens
+            // the newest token decides, so later tokens could not end the grants of a token with a future time
             if let issuedAt, issuedAt - max(leewaySeconds, Self.issueSkew) > now { throw .notYetValid(claim: "iat") }
             // without `iat`, the expiry determines which token is newer, because a later token expires later
             granted = try payload.channels(channels, issuedAt: issuedAt ?? expiresAt)

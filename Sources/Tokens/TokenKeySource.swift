@@ -96,7 +96,7 @@ struct PublishedKeys: Sendable {
     ///
     /// This is the case if all keys of the document can be read, and no key is usable.
     ///
-    /// Unusable keys are keys for encryption, for example, or secrets, which are never used. A document that contains
+    /// Unusable keys are, for example, keys for encryption, and secrets, which are never used. A document that contains
     /// only such keys no longer contains the earlier keys. A key that cannot be read may be a usable key with a
     /// mistake. Therefore a document with such a key does not withdraw the earlier keys.
     var withdrawsAll: Bool { keys.isEmpty && skipped.allSatisfy { $0.reason != TokenKeySource.unusable } }

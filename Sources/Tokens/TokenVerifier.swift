@@ -261,7 +261,7 @@ extension TokenVerifier {
         package var isWithoutKeys = false
         /// The number of providers whose keys are fetched.
         package var providers = 0
-        /// The time of the oldest fetched key set; nil without fetched key sets.
+        /// The time of the oldest fetched key set; nil if no key set was fetched.
         package var oldest: Timestamp?
         /// The number of fetches by result: `changed`, `unchanged` or `failed`.
         package var refreshes: [(outcome: String, count: Int)] = []

@@ -48,7 +48,7 @@ extension Settings {
         return configuration
     }
 
-    /// Returns the verifier of clients' tokens, and the signer of tokens for upstreams. Without a signing key, the
+    /// Returns the verifier of clients' tokens, and the signer of tokens for upstreams. If there is no signing key, the
     /// signer is nil.
     ///
     /// - Throws: an error with the problems of all keys.
@@ -80,7 +80,7 @@ extension Settings {
         throw ConfigurationError([problem] + unknownNames)
     }
 
-    /// Returns the signer of tokens for upstreams; nil without a signing key.
+    /// Returns the signer of tokens for upstreams; nil if there is no signing key.
     ///
     /// - Throws: an error if the key's file cannot be read or used.
     package func requestSigner() async throws(ConfigurationError) -> RequestSigner? {
@@ -99,8 +99,8 @@ extension Settings {
         }
     }
 
-    /// Returns a function that creates the tokens of `signed` credentials for an organization and a user; nil without a
-    /// signing key.
+    /// Returns a function that creates the tokens of `signed` credentials for an organization and a user; nil if there
+    /// is no signing key.
     ///
     /// - Throws: an error if the key's file cannot be read or used.
     package func upstreamSigning() async throws(ConfigurationError)

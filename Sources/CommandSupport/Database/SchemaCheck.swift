@@ -95,7 +95,7 @@ package enum SchemaCheck {
 }
 
 extension SchemaObstacle {
-    /// The obstacle, with an instruction.
+    /// The obstacle, with an instruction for the operator.
     package var userMessage: String {
         switch self {
         case .encoding(let encoding, let database):

@@ -26,7 +26,7 @@ package enum HelpText {
         return (["\n\nEXIT CODES"] + lines).joined(separator: "\n")
     }
 
-    /// The width of the terminal up to 100 columns; 80 without a terminal.
+    /// The width of the terminal, but at most 100 columns; 80 if there is no terminal.
     package static var columns: Int {
         if let variable = ProcessInfo.processInfo.environment["COLUMNS"].flatMap({ Int($0) }) {
             return min(max(variable, 40), 100)

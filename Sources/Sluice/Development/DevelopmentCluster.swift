@@ -257,7 +257,7 @@ struct StaleServer {
     func clear() async throws {
         guard let pid = recordedPID else { return }
         for attempt in 0..<200 where isOurs(pid) {
-            // The server's watchdog ends it. After five seconds, signals end it.
+            // The server's watchdog ends the server. If the server still runs after five seconds, signals end it.
             if attempt >= 50 { kill(pid, attempt < 100 ? SIGINT : SIGQUIT) }
             try await Task.sleep(for: .milliseconds(100))
         }

@@ -33,7 +33,7 @@ struct DevelopmentDirectory: Sendable {
 
     /// A new name for files that cannot be inside the folder.
     ///
-    /// It is random, so that a new folder does not find the data of a removed folder.
+    /// The name is random, so that a new folder does not find the data of a removed folder.
     static func uniqueName() -> String {
         "sluice-" + String(UInt64.random(in: .min ... .max), radix: 16)
     }
@@ -88,7 +88,7 @@ enum Folder {
         return stat(path, &found) == 0
     }
 
-    /// The text of a short file without the line end, or the end of a long file; nil if it cannot be read.
+    /// The text of a short file without the line end, or the end of a long file; nil if the file cannot be read.
     static func text(of path: String) -> String? {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return nil }

@@ -52,7 +52,7 @@ struct BenchTally: Sendable {
         tally.refusals.merge(other.refusals, uniquingKeysWith: +)
     }
 
-    /// The duration in milliseconds that a share of the pushes did not exceed; nil without pushes.
+    /// The duration in milliseconds that a share of the pushes did not exceed; nil if there are no pushes.
     ///
     /// - Parameter sorted: the sorted latencies.
     static func percentile(_ share: Double, of sorted: [Int32]) -> Double? {

@@ -136,8 +136,8 @@ struct BenchMeter: Sendable {
     /// The average number of runnable tasks in the last minute.
     static var loadAverage: Double? { text(of: "/proc/loadavg")?.split(separator: " ").first.flatMap { Double($0) } }
 
-    /// The number of cores to which a control group limits this process, such as a container's CPU limit; nil without a
-    /// limit.
+    /// The number of cores to which a control group limits this process, such as a container's CPU limit; nil if there
+    /// is no limit.
     static var coreLimit: Double? {
         guard let fields = text(of: "/sys/fs/cgroup/cpu.max")?.trimmed.split(separator: " "), fields.count == 2,
             let quota = Double(fields[0]), let period = Double(fields[1]), period > 0

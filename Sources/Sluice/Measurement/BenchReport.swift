@@ -42,7 +42,7 @@ struct BenchReport: Sendable {
 struct BenchMachine: Sendable {
     /// The number of the machine's cores.
     var cores = 1
-    /// The number of cores to which a control group limits the process; nil without a limit.
+    /// The number of cores to which a control group limits the process; nil if there is no limit.
     var limit: Double?
 }
 

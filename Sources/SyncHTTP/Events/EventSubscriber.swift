@@ -28,7 +28,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
     /// - Parameters:
     ///   - onWork: called when the listener has work for a worker.
-    ///   - onEnd: called once.
+    ///   - onEnd: called once, when the stream ends.
     init(
         _ caller: Caller,
         channel: any Channel,

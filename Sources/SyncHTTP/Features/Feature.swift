@@ -80,16 +80,16 @@ package struct GatewayContext: Sendable {
 
 /// Settings of the features' workers in this process.
 package struct WorkerSettings: Sendable {
-    /// The number of webhook endpoints to which messages are sent concurrently; `SLUICE_MAX_WEBHOOKS`.
+    /// The number of webhook endpoints to which messages are sent concurrently (`SLUICE_MAX_WEBHOOKS`).
     package var webhooks = 64
-    /// The key that signs webhook deliveries asymmetrically, `SLUICE_WEBHOOK_SIGNING_KEY`. If it is nil, deliveries are
-    /// signed only with their endpoints' secrets.
+    /// The key that signs webhook deliveries asymmetrically (`SLUICE_WEBHOOK_SIGNING_KEY`). If it is nil, deliveries
+    /// are signed only with their endpoints' secrets.
     package var webhookSigningKey: WebhookSigningKey?
-    /// The number of databases whose logs are followed concurrently; `SLUICE_MAX_REPLICATIONS`.
+    /// The number of databases whose replication logs are read concurrently (`SLUICE_MAX_REPLICATIONS`).
     package var replications = 16
-    /// The number of sources that are polled concurrently; `SLUICE_MAX_POLLS`.
+    /// The number of sources that are polled concurrently (`SLUICE_MAX_POLLS`).
     package var polls = 32
-    /// The seconds from the end of a retention run to the next run; `SLUICE_RETENTION_INTERVAL_SECONDS`.
+    /// The seconds from the end of a retention run to the next run (`SLUICE_RETENTION_INTERVAL_SECONDS`).
     package var retentionInterval: Double = 3_600
 
     package init() {}

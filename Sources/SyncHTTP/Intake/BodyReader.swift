@@ -144,8 +144,8 @@ package enum MediaType {
         return type.trimmed.lowercased == "application/json" && isOne(value)
     }
 
-    /// Whether a value comes from a single header field. The values of repeated fields are joined by commas, whereas a
-    /// single value contains a comma only within quotes.
+    /// Whether a value comes from a single header field. The values of repeated fields are joined by commas. A single
+    /// value contains a comma only within quotes.
     private static func isOne(_ value: String) -> Bool {
         var isQuoted = false
         var isEscaped = false

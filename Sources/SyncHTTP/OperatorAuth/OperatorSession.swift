@@ -76,7 +76,7 @@ package enum SessionCookie {
     private static let name = "sluice_session"
     private static let hostName = "__Host-sluice_session"
 
-    /// The cookie's value; nil without the cookie.
+    /// The cookie's value; nil if the request does not have the cookie.
     package static func value(_ headers: HTTPFields) -> Substring? {
         var found: Substring?
         for field in headers[values: .cookie] {

@@ -5,7 +5,7 @@ struct ConnectionState {
     /// The action at a deadline.
     enum TimerAction: Equatable {
         case wait(until: NIODeadline)
-        /// The body is late. Notify its reader.
+        /// The body is late. Notify the code that reads the body.
         case refuseBody
         case close
         case nothing

@@ -188,7 +188,7 @@ package struct UnverifiedBodyBudget: Sendable {
         return .taken(evicted: evicted)
     }
 
-    /// Records that a body has arrived completely. It is not evicted afterwards.
+    /// Records that a body has arrived completely. The body is not evicted afterwards.
     package mutating func complete(_ ticket: Ticket) { bodies[ticket]?.isWhole = true }
 
     /// Releases a body's memory. Does nothing if the body was evicted.

@@ -21,7 +21,7 @@ package struct Exchange: Sendable {
     package var user = LaneKey.nobody
     /// The operator's token of the request, after authentication.
     package var operatorToken: OperatorToken?
-    /// The end of the operator's session, in seconds since 1970; nil if it has no end.
+    /// The end of the operator's session, in seconds since 1970; nil if the session does not end.
     package var operatorUntil: Int64?
     /// Records the operator's accesses to user content.
     package var audit: OperatorAudit?

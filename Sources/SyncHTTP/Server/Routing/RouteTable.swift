@@ -20,7 +20,8 @@ package struct RouteTable: Sendable {
     /// Adds a method to a path. A segment such as `{id}` in the template matches any single segment.
     ///
     /// A path without `{` takes precedence over a matching template, so `/a/b` and `/a/{id}` can be added in any order.
-    /// If two templates match, the first takes precedence, so add `/a/{id}/b` before `/a/{id}/{other}`.
+    /// If two templates match, the template that was added first takes precedence. Therefore add `/a/{id}/b` before
+    /// `/a/{id}/{other}`.
     package mutating func add(
         _ method: HTTPRequest.Method,
         _ template: String,
