@@ -158,7 +158,7 @@ package struct TokenClaims: Sendable, Hashable {
     package let covered: TrustedIssuer.Organizations
     /// When the token expires, in seconds since 1970.
     ///
-    /// The token is refused once the configured leeway after this time has passed.
+    /// The token is accepted until this time plus the configured leeway.
     package let expiresAt: Int64
     /// The channels that the token grants; nil if the issuer's tokens do not decide about channels.
     package var channels: TokenChannels?

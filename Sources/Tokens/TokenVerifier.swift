@@ -255,7 +255,7 @@ extension TokenVerifier {
         package var missing: [String] = []
         /// URLs, without their queries, at which the issuer publishes no usable key.
         ///
-        /// The issuer has withdrawn all of its keys.
+        /// Such an issuer has withdrawn all of its keys.
         package var empty: [String] = []
         /// Whether no key is available, so that no token can be verified.
         package var isWithoutKeys = false

@@ -185,7 +185,7 @@ package struct ConfigurationError: Error, Sendable, CustomStringConvertible {
 struct ConfigurationProblems {
     private var problems: [String] = []
 
-    /// Returns the result of `body`; nil if it throws, in which case its problems are collected.
+    /// Returns the result of `body`. If `body` throws, collects its problems and returns nil.
     mutating func gather<Value>(_ body: () throws(ConfigurationError) -> Value) -> Value? {
         do throws(ConfigurationError) {
             return try body()
@@ -195,7 +195,7 @@ struct ConfigurationProblems {
         }
     }
 
-    /// Returns the result of `body`; nil if it throws, in which case its problems are collected.
+    /// Returns the result of `body`. If `body` throws, collects its problems and returns nil.
     mutating func gather<Value>(_ body: () async throws(ConfigurationError) -> Value) async -> Value? {
         do throws(ConfigurationError) {
             return try await body()
@@ -215,7 +215,8 @@ struct ConfigurationProblems {
 struct HeaderList {
     private(set) var headers: [(name: String, value: String)] = []
 
-    /// Reads a text, in which values may have percent-encoded characters. Nil if a part of the text is not a header.
+    /// Reads a text, in which values may have percent-encoded characters. Returns nil if a part of the text is not a
+    /// header.
     init?(_ text: String) {
         for part in text.utf8.split(separator: UInt8(ascii: ",")) {
             let pair = part.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)

@@ -95,8 +95,8 @@ extension Error {
 }
 
 extension Problem {
-    /// The errors, each with its JSON Pointer in the input, made safe for a terminal. Empty if the problem lists no
-    /// errors.
+    /// The errors, each with its JSON Pointer in the input, made safe for a terminal. The array is empty if the problem
+    /// lists no errors.
     package var shownErrors: [String] {
         errors.map { ($0.pointer.isEmpty ? "" : TerminalText.of($0.pointer) + ": ") + TerminalText.of($0.detail) }
     }

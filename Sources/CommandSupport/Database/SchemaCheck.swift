@@ -53,7 +53,7 @@ package enum SchemaCheck {
         }
     }
 
-    /// Throws an obstacle if it prevents not only migrations but also the use of the database by a gateway.
+    /// Throws an obstacle to migrations if the obstacle also prevents a gateway from using the database.
     ///
     /// Missing rights to migrate are ignored, because a gateway's role does not need them.
     private static func require(_ obstacle: SchemaObstacle) throws {

@@ -93,8 +93,8 @@ enum UserShell {
 
     /// The shell's arguments.
     ///
-    /// A separate program, setpriv(1), changes the user. The user must not be changed between fork and exec. The C
-    /// library would then wait for threads that the child process does not have, sometimes forever.
+    /// A separate program, setpriv(1), changes the user. The user must not be changed between fork and exec. Otherwise
+    /// the C library would wait for threads that the child process does not have, sometimes forever.
     ///
     /// - Parameters:
     ///   - userMessage: `$0`, `$1` and so on.

@@ -149,8 +149,8 @@ struct TokenExplanation {
         return "the available keys have no ids and are for \(algorithms.joined(separator: ", "))"
     }
 
-    /// Returns the defect of a token if no key of the issuer can have the token's algorithm, with any key id. Returns
-    /// nil for other tokens.
+    /// Returns the defect of a token with an algorithm that no key of the issuer can have. The key id does not matter.
+    /// Returns nil for other tokens.
     private func unsupportedAlgorithm(_ settings: IssuerSettings) -> Diagnosis? {
         let (algorithm, issuer) = (examination.algorithm ?? "-", settings.issuer)
         let advice = advice(forAlgorithm: algorithm, settings)

@@ -55,7 +55,7 @@ package struct Authenticator: Sendable {
 
     /// Whether the settings still accept the issuer of a caller's token for the organization.
     ///
-    /// This reads only the gateway's settings, not the data that operators write to the database.
+    /// This method reads only the gateway's settings, not the data that operators write to the database.
     package func isStillAuthorized(_ caller: Caller) -> Bool {
         guard let tokenContext = caller.tokenContext else { return true }
         return verifier.stillSpeaks(

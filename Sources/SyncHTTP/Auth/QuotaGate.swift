@@ -74,7 +74,8 @@ package struct RateLimitFields {
         if !standing.isEmpty { fields[.rateLimit] = standing }
     }
 
-    /// Returns a quota as text: `q` units in `w` seconds. The parameter `qu` is the unit if this is not requests.
+    /// Returns a quota as text: `q` units in `w` seconds. For units other than requests, the parameter `qu` names the
+    /// unit.
     private static func item(_ quota: Quota) -> String {
         let text = "\"\(quota.kind.rawValue)\";q=\(quota.limit);w=\(quota.kind.seconds)"
         return quota.kind == .requests ? text : text + ";qu=\"mutations\""

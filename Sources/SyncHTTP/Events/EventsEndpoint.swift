@@ -19,8 +19,8 @@ struct EventsEndpoint: Sendable {
         answer.headers[.cacheControl] = "no-store"
         // nginx would otherwise delay events until a buffer is full
         answer.headers[.xAccelBuffering] = "no"
-        // a stream has no length, so the response to a HEAD has no Content-Length, and the end of the connection ends
-        // it
+        // a stream has no length, so the response to a HEAD has no Content-Length; it ends when the connection is
+        // closed
         if exchange.request.method == .head {
             answer.successor = { socket in try await socket.close() }
         } else {
@@ -29,7 +29,8 @@ struct EventsEndpoint: Sendable {
         return answer
     }
 
-    /// Returns the last event's id; nil if it is empty, as browsers send it before they have received an event.
+    /// Returns the last event's id. A browser that has received no event sends an empty id, for which the result is
+    /// nil.
     private func lastEventID(_ exchange: Exchange) -> String? {
         exchange.headers[.lastEventID].flatMap { $0.isEmpty ? nil : $0 }
     }

@@ -173,10 +173,10 @@ extension JSONWriter {
 
 /// Decides which entities, upstream response bodies and lists of blocking mutations a response contains.
 ///
-/// This bounds the size of the response. The error of a conflict contains the current state of the entity (`current`).
-/// A response contains this state once, and a later error about the same state contains a pointer to it (`current_at`).
-/// If the state differs, or if the response has no room for the state, the error contains the mark `current_omitted`
-/// instead.
+/// These decisions bound the size of the response. The error of a conflict contains the current state of the entity
+/// (`current`). A response contains this state once, and a later error about the same state contains a pointer to it
+/// (`current_at`). If the state differs, or if the response has no room for the state, the error contains the mark
+/// `current_omitted` instead.
 package struct AnswerContents {
     /// The part of an error that a result contains.
     package enum Shown {

@@ -98,7 +98,7 @@ package struct OperatorAudit: Sendable {
 
 // MARK: - AuditRecorder
 
-/// Collects the details of an act that its endpoint reports for the audit log.
+/// Collects, for the audit log, the details that an endpoint reports about its act.
 package final class AuditRecorder: Sendable {
     /// The maximum number of a body's members whose names are recorded.
     private static let namedMembers = 32
@@ -131,8 +131,8 @@ package final class AuditRecorder: Sendable {
         }
     }
 
-    /// Records the reason. If it has more than ``AuditReason/maximumBytes`` bytes, it is recorded as a detail of the
-    /// outcome instead of as the act's reason.
+    /// Records the reason. A reason of more than ``AuditReason/maximumBytes`` bytes is recorded as a detail of the
+    /// outcome, not as the act's reason.
     package func record(reason: String) {
         guard reason.utf8.count <= AuditReason.maximumBytes else { return record("reason", reason) }
         outcome.withLock { $0.reason = reason }

@@ -50,8 +50,8 @@ extension HTTPField.Name {
 
 /// The headers that restrict browsers' use of responses of the operations listener.
 ///
-/// With these headers, browsers do not store responses below `/admin` and `/console`, including problems, and do not
-/// guess their types. If a response already has one of the headers, its value is kept.
+/// With these headers, browsers do not store responses below `/admin` and `/console`, including error responses, and do
+/// not guess the types of these responses. If a response already has one of the headers, its value is kept.
 package enum BrowserRules {
     /// Only content from this origin is executed, shown or requested. No page can show a page of the console in a
     /// frame.
