@@ -7,7 +7,7 @@ package struct DemoTenant: Sendable {
     package let name: String
     package let organization: UUID
     package let user: UUID
-    /// The base URL of its upstream; nil if its documents are in the built-in store.
+    /// The base URL of the organization's upstream; nil if its documents are in the built-in store.
     package var upstream: String?
     /// The token with which the upstream reports its changes.
     package var serviceToken: ServiceToken?

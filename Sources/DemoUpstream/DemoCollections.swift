@@ -162,7 +162,7 @@ struct DemoCollections: Sendable {
         guard documentCount < Self.capacity else { return refusal(507, "the demo is full") }
         var collection = collections[path] ?? Collection()
         collection.lastID += 1
-        // a colleague's client sends no user, so its documents belong to the user whose token the screen shows
+        // a colleague's client sends no user, so the document's owner is the user whose token the screen shows
         let owner = request.user ?? DemoTenant.forwarded.user
         let document = DemoDocument(id: collection.lastID, owner: owner, object, at: now())
         collection.documents[document.id] = document

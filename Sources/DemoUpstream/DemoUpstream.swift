@@ -11,7 +11,7 @@ import Synchronization
 
 /// The demo's REST API on a port of this machine.
 ///
-/// It accepts connections as soon as ``listen(port:now:report:)`` returns. Its documents are lost when the process
+/// The API accepts connections as soon as ``listen(port:now:report:)`` returns. Its documents are lost when the process
 /// ends.
 final class DemoUpstream: Service {
     let address: ListenAddress
@@ -213,7 +213,8 @@ struct DemoRequest: Sendable {
         return nil
     }
 
-    /// Whether another request has the same method, target and body, regardless of its conditions.
+    /// Whether another request has the same method, target and body. The conditions (`If-Match` and `If-None-Match`)
+    /// may differ.
     func isRepeated(by other: DemoRequest) -> Bool {
         method == other.method && target == other.target && body == other.body
     }
@@ -241,7 +242,7 @@ enum DemoLine {
 /// The API's response, with its reason as text for a terminal.
 struct DemoAnswer: Sendable {
     var status: Int
-    /// The body as JSON; nil without a body.
+    /// The body as JSON; nil if there is no body.
     var body: [UInt8]?
     var etag: String?
     var location: String?

@@ -78,7 +78,7 @@ final class DemoWebhook: Sendable {
     static func line(_ event: DemoEvent, status: Int, body: [UInt8]?) -> String {
         let root = body.flatMap { try? JSONTree(parsing: $0).root }
         let result = root?.value(at: "/results/0/result")?.string
-        // a replay's own event is parked until its outcome is committed, and then recognized as its echo
+        // the event of a replay is parked until the mutation's outcome is committed, and is then recognized as an echo
         let isParkedEcho = result == IngestResult.parked.rawValue && event.causingKey != nil
         guard result != IngestResult.echo.rawValue, !isParkedEcho else { return "" }
         let what = "\(event.entityType) \(event.id), version \(event.version)"

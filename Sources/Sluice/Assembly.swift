@@ -22,6 +22,6 @@ package enum Assembly {
         IngestFeature.self,
     ]
 
-    /// The schema's tables: those of the engine and of all features.
+    /// The schema's tables: the tables of the engine and of all features.
     package static let tables = features.tables
 }

@@ -31,8 +31,11 @@ enum FileLimit {
 
     /// The number of files that a gateway needs to start.
     ///
-    /// They are the connections to its database, each with a descriptor that wakes its thread; the runtime's event
-    /// loops, with three files each; and its listeners, logs and first clients.
+    /// These files are:
+    ///
+    /// - the connections to the database, each with a descriptor that wakes its thread
+    /// - the runtime's event loops, with three files each
+    /// - the listeners, the logs and the first clients
     static func needed(by settings: Settings) -> Int {
         needed(pool: settings.databasePoolSize, committers: settings.committers)
     }
@@ -58,7 +61,7 @@ enum FileLimit {
         let needed = settings.map(needed(by:)) ?? least
         let limit = current
         guard limit < needed else { return }
-        // the number with which the next start succeeds, as far as it is known before the settings are read
+        // the limit that the next start needs; before the settings are read, the default settings are assumed
         let minimum = max(needed, settings == nil ? neededByDefault : 0)
         throw Terminal.failure(
             "this process may open \(limit) files, but needs at least \(minimum); raise the limit of open files, for"
@@ -81,8 +84,8 @@ enum FileLimit {
 }
 
 extension Settings {
-    /// The number of files that may be open at the same time: connections of clients, connections to upstreams, and the
-    /// reserve.
+    /// The maximum number of files that are open at the same time: connections of clients, connections to upstreams,
+    /// and the reserve.
     var filesNeeded: Int { maxConnections + maxUpstreamRequests + FileLimit.reserve }
 }
 

@@ -17,7 +17,7 @@ import Tokens
 import TraceExport
 import UnixSignals
 
-/// Creates the parts of the gateway from settings and connects them: the only place that knows all of them.
+/// Creates the parts of the gateway from settings and connects them. No other code uses all of these parts.
 enum GatewayAssembly {
     /// Sends logs of the whole process to standard output, in the configured format.
     static func bootstrapLogging(_ settings: Settings) -> Logger {
@@ -27,7 +27,7 @@ enum GatewayAssembly {
         return Logger(label: "sluice")
     }
 
-    /// Makes every counter of the process count in one registry. To be called before any counter is created.
+    /// Collects all metrics of the process in one registry. Call it before any metric is created.
     static func bootstrapMetrics() -> PrometheusRegistry {
         let registry = PrometheusRegistry()
         MetricsSystem.bootstrap(PrometheusMetricsFactory(registry))
@@ -39,10 +39,11 @@ enum GatewayAssembly {
         return registry
     }
 
-    /// Sends spans of the whole process to the configured receiver. To be called before any part of the gateway is
-    /// created, and after the metrics.
+    /// Sends spans of the whole process to the configured receiver.
     ///
-    /// - Returns: the service that sends them; nil without a receiver.
+    /// Call it after ``bootstrapMetrics()``, and before any part of the gateway is created.
+    ///
+    /// - Returns: the service that sends the spans; nil if no receiver is configured.
     static func bootstrapTraces(_ settings: Settings, _ registry: PrometheusRegistry, _ logger: Logger)
         -> TraceExporter?
     {
@@ -69,15 +70,17 @@ enum GatewayAssembly {
         return exporter
     }
 
-    /// Runs the gateway until a signal ends it: HTTP first, so that requests in progress still get committed, then the
-    /// dispatcher, the committers and the pool.
+    /// Runs the gateway until a signal ends it.
+    ///
+    /// HTTP ends first, so that requests in progress are still committed. Then the dispatcher, the committers and the
+    /// pool end.
     ///
     /// - Parameters:
     ///   - signer: signs tokens for upstreams; nil if there is no key for it.
-    ///   - companions: services that start before the gateway's and end after them.
+    ///   - companions: services that start before the gateway's services and end after them.
     ///   - database: checks a database that was unavailable at the start.
     ///   - demo: the organization and the user of `sluice dev`.
-    ///   - whenListening: called once with the addresses, when both listeners take connections.
+    ///   - whenListening: called once, when both listeners accept connections, with the addresses.
     static func run(
         _ settings: Settings,
         verifier: TokenVerifier,
@@ -147,8 +150,8 @@ enum GatewayAssembly {
 
     /// Runs services until a signal ends them.
     ///
-    /// They start in this order, and end in the opposite order: each service ends after all services that follow it in
-    /// the list.
+    /// The services start in this order, and end in the opposite order: each service ends after all services that
+    /// follow it in the list.
     private static func run(_ services: [any Service], within limit: Duration, logger: Logger) async throws {
         var configuration = ServiceGroupConfiguration(
             services: services.map { .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup) },
@@ -163,7 +166,7 @@ enum GatewayAssembly {
 
     private static func upstream(_ settings: Settings, signer: RequestSigner?, logger: Logger) -> HTTPUpstream {
         var configuration = HTTPUpstreamConfiguration()
-        // many organizations may share one hosting provider: its connections must not be the bottleneck
+        // many organizations may use one hosting provider; the connections to this provider must not be the bottleneck
         configuration.connectionsPerHost = max(configuration.connectionsPerHost, settings.maxUpstreamRequests)
         configuration.version = Version.current
         var sign: HTTPUpstream.Sign?
@@ -222,9 +225,9 @@ enum GatewayAssembly {
         configuration.maximumListeners = FileLimit.listeners(inAdditionTo: settings.maxConnections)
         configuration.heldBodyBytes = settings.maxBodyBytesInFlight
         configuration.heldAnswerBytes = settings.maxAnswerBytesInFlight
-        // for each committer the maximum of one group, and as much for the next one
+        // for each committer the bytes of the largest group, and as many bytes for the next group
         configuration.decodedBodyBytes = max(2, settings.committers) * 2 * GroupLimits().bytes
-        // reading more pages at once than there are cores would slow down all of them, and pushes too
+        // reading more pages at once than there are cores would slow down all of these reads, and also pushes
         let cores = ProcessInfo.processInfo.activeProcessorCount
         configuration.concurrentPages = max(2, min(settings.databasePoolSize / 4, cores + 1))
         configuration.leaseSeconds = Int(settings.leaseSeconds)

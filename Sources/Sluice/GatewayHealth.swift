@@ -7,9 +7,9 @@ import Synchronization
 import Telemetry
 import Tokens
 
-/// A running gateway's health, without the health of the database, which the store reports.
+/// The health of a running gateway, except for the health of the database, which the store reports.
 ///
-/// It is used for `/readyz`, and for the metric with the same value.
+/// This type determines the response of `/readyz`, and the metric with the same value.
 struct GatewayHealth: Sendable {
     let serving: ServingState
     let dispatcher: Dispatcher
@@ -19,15 +19,15 @@ struct GatewayHealth: Sendable {
 
     /// The reasons why requests cannot be served; empty if they can be served.
     ///
-    /// No request can be served before a key was fetched. Withdrawn keys are not such a reason, because the gateway
-    /// still responds, and refuses all tokens.
+    /// No request can be served before any key is available. If the issuers have withdrawn all keys, the gateway still
+    /// responds, and refuses all tokens.
     var reasons: [String] {
         let keys = verifier.keyReport
         return serving.reasons + dispatcher.reasons + (Self.isWaiting(keys) ? Self.missing(keys) : [])
             + (database?.reasons ?? [])
     }
 
-    /// Problems for the operator although requests can be served.
+    /// Problems that the operator should fix, although requests can be served.
     ///
     /// For example, an issuer without keys does not stop the gateway if tokens of other issuers can be verified.
     var notices: [String] {
@@ -44,8 +44,8 @@ struct GatewayHealth: Sendable {
 
 /// Checks a database that was unavailable at the start of the gateway, when it becomes available.
 ///
-/// It searches for errors that would have prevented the start. If it finds such an error, the gateway keeps running,
-/// but does not report that it is ready.
+/// The service searches for errors that would have prevented the start. If there is such an error, the gateway keeps
+/// running, but does not report that it is ready.
 final class DatabaseWatcher: Service {
     private static let interval: Duration = .seconds(1)
 

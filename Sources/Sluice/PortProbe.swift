@@ -12,7 +12,8 @@ enum PortProbe {
         case unusable(String)
     }
 
-    /// Whether a server could listen at an address. The check listens at it for a moment.
+    /// Returns whether a server could listen at an address. To check this, the probe listens at the address for a
+    /// moment.
     static func check(at address: ListenAddress) -> Finding {
         withSocket(address) { descriptor, target, length in
             var yes: Int32 = 1

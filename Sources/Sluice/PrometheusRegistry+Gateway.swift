@@ -13,7 +13,8 @@ import TraceExport
 extension PrometheusRegistry {
     /// Describes metrics that code counts directly.
     ///
-    /// Call it before that code creates the metrics, because a metric keeps the description with which it was created.
+    /// Call it before that code creates the metrics, because the description of a metric cannot change
+    /// afterwards.
     func describeEngine() {
         describeGroups()
         let counters = [
@@ -96,10 +97,11 @@ extension PrometheusRegistry {
         )
     }
 
-    /// Adds metrics of the state of lanes in this gateway, and in the database for all gateways as of the last count.
+    /// Adds metrics of the lanes in this gateway, and of the lanes of all gateways according to the last count in the
+    /// database.
     ///
-    /// - Parameter organizations: the number of organizations with separate series, named by their ids, if a setting
-    ///   allows this. All others together are `other`. With 0, there are no series of organizations.
+    /// - Parameter organizations: the number of organizations that have separate series, labeled with their ids. All
+    ///   other organizations together have the label `other`. If the number is 0, there are no series of organizations.
     func addDispatchMetrics(of dispatcher: Dispatcher, _ stats: LaneStatsCollector, organizations: Int) {
         addGauge(
             "sluice_lanes",
@@ -275,7 +277,7 @@ extension PrometheusRegistry {
     }
 }
 
-/// The requests in flight of the organizations with the most, and of all others together.
+/// The numbers of requests in flight: one for each organization with many requests, and one for all others together.
 struct RequestReport {
     struct Row: Equatable {
         /// The id, or `other`.
@@ -293,7 +295,7 @@ struct RequestReport {
     }
 }
 
-/// Metrics of single organizations: some by id, and all others together.
+/// Metrics of organizations: one row for each of some organizations, and one row for all others together.
 struct OrganizationReport {
     struct Row: Equatable {
         /// The id, or `other`.
@@ -309,7 +311,8 @@ struct OrganizationReport {
     let rows: [Row]
 
     /// - Parameters:
-    ///   - stats: the organizations, longest waiting first, and one more than `limit` if there are others.
+    ///   - stats: the organizations, longest waiting first. If there are more than `limit`, the list has `limit` + 1
+    ///     elements.
     ///   - halted: the number of halted lanes of all organizations.
     init(_ stats: [LaneStore.OrganizationStats], limit: Int, halted: Int, now: Timestamp) {
         func seconds(_ row: LaneStore.OrganizationStats) -> Double {

@@ -10,8 +10,8 @@ import UnixSignals
 
 /// Whether the listeners can serve requests.
 ///
-/// It is the last service of the group, so it is the first to receive a shutdown. For this reason, `/readyz` fails for
-/// load balancers before the public listener closes.
+/// This service is the last one of the group, so it receives a shutdown first. Therefore `/readyz` already fails while
+/// the public listener still accepts connections, and load balancers can switch to other gateways.
 final class ServingState: Service {
     private enum Phase {
         case starting, serving, ending
@@ -99,7 +99,7 @@ enum StartReport {
 
 /// The last log lines of a gateway that did not end in the usual way.
 enum EndReport {
-    /// Logs the error, and returns the exit code. A shutdown that timed out is still a requested shutdown.
+    /// Logs the error, and returns the exit code. A shutdown that timed out is a success, because it was requested.
     static func exitCode(for error: any Error, logger: Logger) -> ExitCode {
         if error is CancellationError {
             logger.warning("Shutdown timed out; work in progress was aborted")

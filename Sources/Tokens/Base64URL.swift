@@ -1,6 +1,7 @@
 /// Base64 with the alphabet of RFC 4648, section 5, without padding, as RFC 7515 requires.
 ///
-/// Decoding is strict: each byte sequence has only one text, so a token has no variants that are also valid.
+/// Decoding is strict: only one text is valid for each byte sequence. Therefore a token has no variants that are also
+/// valid.
 enum Base64URL {
     static func decode(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }

@@ -89,13 +89,13 @@ struct SigningKey: Sendable {
 /// The accepted signature algorithms.
 ///
 /// The type of a key determines its algorithm. The token's header cannot change the algorithm, which prevents algorithm
-/// confusion.
+/// confusion attacks.
 enum TokenAlgorithm: String, Sendable {
     case hs256 = "HS256"
     case rs256 = "RS256"
     case es256 = "ES256"
     case eddsa = "EdDSA"
 
-    /// Whether the verifying key cannot sign. Only keys of such algorithms are published.
+    /// Whether a key that verifies tokens cannot sign them. Only keys of these algorithms are published.
     var isAsymmetric: Bool { self != .hs256 }
 }

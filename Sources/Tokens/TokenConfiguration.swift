@@ -4,9 +4,10 @@ package import SyncModel
 
 /// The settings that determine which tokens are accepted.
 package struct TokenConfiguration: Sendable, Equatable {
-    /// The issuer from the settings for a single issuer, which are not in the file of issuers.
+    /// The issuer whose settings are variables, not members of the file of issuers.
     ///
-    /// It is trusted for every organization, and is ignored if it has no key.
+    /// The issuer is trusted for every organization unless the settings name its only organization. An issuer without a
+    /// key is ignored.
     package var own: TrustedIssuer
     /// The tolerated difference between the issuer's clock and the gateway's clock, in seconds, 0 to 600.
     ///
@@ -14,7 +15,8 @@ package struct TokenConfiguration: Sendable, Equatable {
     package var leewaySeconds: Int64 = 0
     /// The maximum number of verified tokens in the cache; 0 disables the cache.
     ///
-    /// A cached token needs no signature check. It takes about 250 bytes, or 130 if user and organization are UUIDs.
+    /// A cached token needs no signature check. Each cached token takes about 250 bytes, or 130 if user and
+    /// organization are UUIDs.
     package var cacheCapacity: Int
     /// Issuers in addition to ``own``.
     package var otherIssuers: [TrustedIssuer]
@@ -56,17 +58,18 @@ extension TokenConfiguration {
     /// Thrown if no token of the issuer can identify a user by this text.
     package struct UnusableSubject: Error {}
 
-    /// The issuers whose subjects are users' ids if they are UUIDs, by the names under which they are stored.
+    /// The issuers for which a subject that is a UUID is a user's id. The set contains the names under
+    /// which the issuers are stored.
     package var uuidIssuers: Set<ByteExactString> {
         Set(issuers.map(\.rememberedAs)).subtracting(
             issuers.filter { $0.places.userForm == .mapped }.map(\.rememberedAs)
         )
     }
 
-    /// Returns the user whom an issuer's tokens identify by a text, so that operators can admit users.
+    /// Returns the user whom an issuer's tokens identify by a text, so that operators can provision users.
     ///
-    /// The text is interpreted as a subject if the settings do not contain the issuer yet, or if several issuers with
-    /// the same name interpret it differently.
+    /// The text is interpreted as a subject in two cases: if the settings do not contain the issuer yet, or if several
+    /// issuers with the same name interpret the text differently.
     ///
     /// - Parameter issuer: the name under which the issuer is stored.
     package func user(called text: ByteExactString, by issuer: ByteExactString) throws(UnusableSubject)
@@ -93,7 +96,7 @@ extension TokenVerifier {
     }
 }
 
-/// The error of a configuration that cannot work. Its text is for the operator.
+/// The error of a configuration that cannot work, with a text for the operator.
 package struct TokenConfigurationError: Error, Sendable, CustomStringConvertible {
     /// The defect and its remedy, in a sentence or two, without secrets.
     package let description: String
@@ -113,7 +116,7 @@ struct TokenRules: Sendable {
     let namespace: ByteExactString
     let organizations: TrustedIssuer.Organizations
     let leewaySeconds: Int64
-    /// The seconds that an issuer's clock may be ahead where the time of issue orders tokens.
+    /// The seconds by which an issuer's clock may be ahead if the time of issue determines which token is newer.
     private static let issueSkew: Int64 = 60
 
     init(_ issuer: TrustedIssuer, leewaySeconds: Int64) throws {
@@ -154,9 +157,9 @@ struct TokenRules: Sendable {
         var granted: TokenChannels?
         if let channels {
             let issuedAt = try payload.seconds("iat")
-            // the newest token decides, so a token with a time in the future would keep later ones from ending its grants
+            // the newest token decides, so later tokens could not end the grants of a token with a future time
             if let issuedAt, issuedAt - max(leewaySeconds, Self.issueSkew) > now { throw .notYetValid(claim: "iat") }
-            // if a token has no time of its creation, its expiry is used, because a later token expires later
+            // without `iat`, the expiry determines which token is newer, because a later token expires later
             granted = try payload.channels(channels, issuedAt: issuedAt ?? expiresAt)
         }
         return TokenClaims(

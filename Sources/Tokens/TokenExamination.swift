@@ -6,7 +6,7 @@ import Synchronization
 struct TokenFindings: Sendable {
     /// The token's parts; nil if the token is malformed.
     var text: TokenText?
-    /// The configured issuer that the token claims; nil if there is no such issuer.
+    /// The configured issuer that the token names; nil if there is no such issuer.
     var entry: IssuerEntry?
     /// The key that signed the token; nil if no permitted key signed it.
     var key: TokenKey?
@@ -26,7 +26,7 @@ package struct TokenExamination: Sendable {
     package let verdict: Result<TokenClaims, TokenError>
     /// The reason why the issuer's keys could not be fetched.
     package let fetchProblem: String?
-    /// The payload, which is not verified. Do not trust it unless the verdict is positive.
+    /// The payload, which is not verified. Trust it only if the verdict is positive.
     package let payload: JSONValue?
 
     fileprivate init(_ findings: TokenFindings, _ verdict: Result<TokenClaims, TokenError>, fetchProblem: String?) {
@@ -40,7 +40,7 @@ package struct TokenExamination: Sendable {
     package var algorithm: String? { findings.text?.header.alg }
     /// The key id in the token's header.
     package var keyID: String? { findings.text?.header.kid }
-    /// The configured issuer that the token claims; nil if there is no such issuer.
+    /// The configured issuer that the token names; nil if there is no such issuer.
     package var issuer: TrustedIssuer? { findings.entry?.issuer }
     /// The ids of the issuer's cached keys. Keys without an id are omitted.
     package var knownKeys: [String] { findings.entry?.keys.keys.compactMap(\.id?.string) ?? [] }
@@ -61,7 +61,8 @@ package struct TokenExamination: Sendable {
 extension TokenVerifier {
     /// Returns the verdict on a token, with the steps that decide it.
     ///
-    /// It fetches the keys of the token's issuer. Use it with verifiers that have no ``JWKSRefresher``.
+    /// If the issuer's published keys are not cached, this method fetches them. Use it with verifiers that have no
+    /// ``JWKSRefresher``.
     package func examine(
         _ token: Substring,
         now: Timestamp,
@@ -103,7 +104,7 @@ package enum TokenError: Error, Sendable, Hashable {
     case tooLong
     /// An object of the token's header or payload repeats a name.
     ///
-    /// Some readers use the first value, and others the last.
+    /// Such an object is ambiguous: some readers use the first value, and others the last.
     case repeatedMember
     /// A parameter of the header is invalid. The second text describes the required form.
     case malformedHeader(String, mustBe: String)
@@ -127,12 +128,12 @@ package enum TokenError: Error, Sendable, Hashable {
     case algorithmNotAllowed
     /// The issuer is not trusted for the organization that the token names.
     ///
-    /// The answer is 403, as if there were no such organization, so that callers do not learn which organizations
-    /// exist.
+    /// The response is 403, as for an organization that does not exist, so that callers do not learn which
+    /// organizations exist.
     case organizationNotCovered
     /// The keys that could verify the token have never been fetched.
     ///
-    /// The answer is 503, with the seconds to wait before a retry.
+    /// The response is 503, with the seconds to wait before a retry.
     case keysUnavailable(retryAfter: Int)
 
     /// A sentence for the client, without keys and without values from the token.

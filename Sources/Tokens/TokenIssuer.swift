@@ -139,7 +139,7 @@ package final class RequestSigner: Sendable {
     private let userClaim: String
     private let organizationClaim: String
     private let now: TimeSource
-    /// The token's header with a dot, which is the same for all tokens.
+    /// The encoded header and the dot after it, which are the same for all tokens.
     private let prefix: String
     private let cache = Mutex(GenerationCache<Bearer, Token>(capacity: rememberedTokens))
 
@@ -167,10 +167,10 @@ package final class RequestSigner: Sendable {
 
     /// Returns a token for requests on behalf of a user, valid for at least another minute.
     ///
-    /// For each user, a token is signed once in four minutes, unless the tokens of many other users have evicted it
-    /// from the cache.
+    /// For each user, a token is signed once in four minutes. If the tokens of many other users have evicted it from
+    /// the cache, a token is signed again earlier.
     ///
-    /// - Throws: the errors of JWTKit if it cannot sign. With an accepted key, it can always sign.
+    /// - Throws: errors of JWTKit. Signing with an accepted key does not fail.
     package func sign(organization: UUID, user: UUID) async throws -> String {
         let bearer = Bearer(organization: organization, user: user)
         let now = now().seconds

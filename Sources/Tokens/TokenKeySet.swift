@@ -38,8 +38,8 @@ struct TokenKeySet: Sendable {
 
     /// The keys that may have signed a token with this header.
     ///
-    /// A key with an id is a candidate only for tokens with this id or without an id. A key without an id (a secret, or
-    /// a key in PEM) is a candidate for all tokens of its algorithm, unless the token has the id of another key.
+    /// A key with an id is a candidate only for tokens with this id or without an id. Secrets and keys in PEM have no
+    /// id. Such a key is a candidate for all tokens of its algorithm, except for tokens with the id of another key.
     func candidates(algorithm: String, id: String?) throws(TokenError) -> [TokenKey] {
         guard let algorithm = TokenAlgorithm(rawValue: algorithm) else { throw .algorithmNotAllowed }
         let id = id.map { ByteExactString($0) }
@@ -48,7 +48,7 @@ struct TokenKeySet: Sendable {
         guard !eligible.isEmpty else { throw .unknownKey }
         let candidates = eligible.filter { $0.algorithm == algorithm }
         guard candidates.isEmpty else { return candidates }
-        // If the algorithm is in use, but only with other ids, the key may be newer than this key set.
+        // If only keys with other ids have the algorithm, the token's key may be newer than this key set.
         throw named.isEmpty && keys.contains { $0.algorithm == algorithm } ? .unknownKey : .algorithmNotAllowed
     }
 
@@ -64,8 +64,9 @@ struct TokenKey: Sendable {
 
     /// JWTKit's implementation, which contains the key.
     ///
-    /// It is stored directly, so that verification is a plain function call. JWTKit's own key collection is an actor,
-    /// uses a default key for an unknown id, and does not compare a token's algorithm with the key's algorithm.
+    /// The implementation is stored directly, so that verification is a plain function call. JWTKit's own key
+    /// collection is not used: it is an actor, uses a default key for an unknown id, and does not compare a token's
+    /// algorithm with the key's algorithm.
     let implementation: any JWTAlgorithm
 
     static func secret(_ bytes: [UInt8]) async throws -> TokenKey {

@@ -2,7 +2,7 @@ import FoundationEssentials
 import JSONText
 import JWTKit
 
-/// A text with public keys: PEM blocks or a JWKS document, which the first character distinguishes.
+/// A text with public keys: PEM blocks or a JWKS document. The first character distinguishes the two forms.
 package struct TokenKeySource: Sendable, Equatable {
     /// The largest source, in bytes.
     package static let maximumBytes = 1_048_576
@@ -65,7 +65,7 @@ private struct JWKMember: Decodable {
     var d: String?
 }
 
-/// A member of any form, which is nil for forms that no key has.
+/// An element of `keys` in a JWKS document; nil if it does not have the form of a key.
 private struct AnyMember: Decodable {
     let member: JWKMember?
 
@@ -78,7 +78,7 @@ private struct JWKDocument: Decodable {
     var keys: [AnyMember]
 }
 
-/// A key of a published document that is not used.
+/// An unused key of a published document.
 struct SkippedKey: Sendable, Equatable {
     /// The position in the document, counted from 1.
     let position: Int
@@ -96,9 +96,9 @@ struct PublishedKeys: Sendable {
     ///
     /// This is the case if all keys of the document can be read, and no key is usable.
     ///
-    /// Keys that are not usable may be keys for encryption, or secrets, which are never used. In both cases, the
-    /// document no longer contains the earlier keys. A key that cannot be read may be a usable key with a mistake, so a
-    /// document with such a key does not withdraw the earlier keys.
+    /// Unusable keys are, for example, keys for encryption, and secrets, which are never used. A document that contains
+    /// only such keys no longer contains the earlier keys. A key that cannot be read may be a usable key with a
+    /// mistake. Therefore a document with such a key does not withdraw the earlier keys.
     var withdrawsAll: Bool { keys.isEmpty && skipped.allSatisfy { $0.reason != TokenKeySource.unusable } }
 }
 
@@ -178,7 +178,7 @@ extension TokenKeySource {
     private static let symmetric = "a shared secret"
     fileprivate static let unusable = "not a usable key"
 
-    /// Reads a key; nil for a valid key that is not for an accepted signature algorithm.
+    /// Reads a key. Returns nil for a valid key whose type, curve or algorithm is not supported.
     private static func key(_ member: JWKMember) async throws -> TokenKey? {
         switch (member.kty, member.crv, member.alg ?? "") {
         case ("RSA", _, ""), ("RSA", _, "RS256"):

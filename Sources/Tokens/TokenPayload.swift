@@ -4,7 +4,8 @@ package import SyncModel
 
 /// A payload's claims.
 ///
-/// The places of user and organization are settings, so these claims are read by their places.
+/// Settings determine which claims contain the user and the organization. Therefore these claims are read by their
+/// ``ClaimPlace``.
 struct TokenPayload {
     let claims: JSONValue
 
@@ -30,7 +31,7 @@ struct TokenPayload {
         return text
     }
 
-    /// The texts of a claim that is a text or a list of texts; nil without the claim.
+    /// Returns the texts of a claim that is a text or a list of texts; nil if the claim is missing.
     func texts(_ place: ClaimPlace) throws(TokenError) -> [String]? {
         guard let value = claims.value(at: place.query) else { return nil }
         if let text = value.string { return [text] }
@@ -74,8 +75,8 @@ extension TokenPayload {
 
     /// The names of an object's members, or the texts of a list.
     ///
-    /// They are never interpreted as ids. A provider's customers choose them, so a customer could choose the id of
-    /// another organization.
+    /// These names are never interpreted as ids, because a provider's customers choose them. Otherwise a customer could
+    /// choose the id of another organization.
     private func keys(_ place: ClaimPlace) throws(TokenError) -> [ByteExactString] {
         guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
         let names: [String?]
@@ -153,11 +154,11 @@ package struct TokenClaims: Sendable, Hashable {
     package let namespace: ByteExactString
     package let organization: Organization
     package let user: User
-    /// The organizations to which names may refer. Ids have already been checked.
+    /// The organizations to which names may refer. An organization's id has already been checked.
     package let covered: TrustedIssuer.Organizations
     /// When the token expires, in seconds since 1970.
     ///
-    /// The token is refused from this time plus the configured leeway on.
+    /// The token is accepted until this time plus the configured leeway.
     package let expiresAt: Int64
     /// The channels that the token grants; nil if the issuer's tokens do not decide about channels.
     package var channels: TokenChannels?
@@ -166,7 +167,7 @@ package struct TokenClaims: Sendable, Hashable {
 /// A token's header or payload: a JSON object with only one interpretation.
 enum TokenObject {
     /// - Throws: `repeatedMember` if a name occurs twice, because some readers use the first value and others the last
-    ///   (RFC 7519, section 4); `malformed` for any other invalid text.
+    ///   value (RFC 7519, section 4). `malformed` for any other invalid text.
     static func parsing(_ json: [UInt8]) throws(TokenError) -> JSONValue {
         guard let tree = try? JSONTree(parsing: json), tree.root.kind == .object else { throw .malformed }
         let defects = tree.defects

@@ -20,7 +20,7 @@ package final class TokenVerifier: Sendable {
         /// Caches of published keys, by URL.
         var remotes: [ByteExactString: JWKSCache]
         var cache: GenerationCache<TokenDigest, TokenClaims>
-        /// A counter of key changes, so that a verdict with an old key set is not cached.
+        /// The number of key changes. If it changes while a token is verified, the verdict is not cached.
         var epoch = 0
         /// The number of fetches, by result.
         var refreshes: [JWKSCacheState.Outcome: Int] = [:]
@@ -31,8 +31,9 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// The reason why a token is refused. If newer keys might change the verdict, it has the cache of the issuer's
-    /// published keys.
+    /// The reason why a token is refused.
+    ///
+    /// If newer keys might change the verdict, `remote` is the cache of the issuer's published keys.
     struct Refused: Error {
         let reason: TokenError
         var remote: JWKSCache?
@@ -70,7 +71,7 @@ package final class TokenVerifier: Sendable {
             state.configuration = configuration
             state.table = table
             state.remotes = remotes
-            // keys may have been fetched in the meantime
+            // keys may have been fetched while the table was created
             for remote in remotes.values { state.table.takeKeys(of: remote) }
             state.forget()
         }
@@ -79,7 +80,7 @@ package final class TokenVerifier: Sendable {
 
     // MARK: - Verifying
 
-    /// Returns the claims of a token, which is verified now or was verified before.
+    /// Returns the claims of a token. If the claims are not cached, the token is verified.
     ///
     /// If a token names an unknown key, the call may wait up to 3 seconds for newer keys of the issuer
     /// (``JWKSCacheState``).
@@ -94,7 +95,8 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// Returns the claims of a token, which is verified now with the cached keys or was verified before.
+    /// Returns the claims of a token. If the claims are not cached, the token is verified with the keys that are
+    /// available.
     package func verify(_ token: Substring, now: Timestamp) throws(TokenError) -> TokenClaims {
         do throws(Refused) {
             return try decide(token, now: now)
@@ -103,17 +105,17 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// The claims of a token that was verified before and is still valid.
+    /// Returns the cached claims of a token that is still valid.
     ///
-    /// Nil does not mean that the token is invalid.
+    /// A token without cached claims may be valid, too.
     package func knownClaims(_ token: Substring, now: Timestamp) -> TokenClaims? {
         cached(Self.digest(of: token), now: now.seconds)
     }
 
     /// Whether the issuer of verified claims is still trusted for an organization.
     ///
-    /// The issuer must also still be stored under the same name. This method checks only the settings. A request calls
-    /// it again if the settings may have changed while the request was running.
+    /// The issuer must also still be stored under the same name. This method checks only the settings. A long request
+    /// calls this method again, because the settings may have changed while the request was running.
     package func stillSpeaks(
         for organization: UUID,
         _ issuer: ByteExactString?,
@@ -141,9 +143,9 @@ package final class TokenVerifier: Sendable {
         return claims
     }
 
-    /// The claims of a cached token that is still valid.
+    /// Returns the cached claims of a token that is still valid.
     ///
-    /// Nil does not mean that the token is invalid.
+    /// A token without cached claims may be valid, too.
     func cached(_ digest: TokenDigest, now: Int64) -> TokenClaims? {
         state.withLock { state in
             guard let claims = state.cache.find(digest) else { return nil }
@@ -161,9 +163,9 @@ package final class TokenVerifier: Sendable {
         return token.withUTF8 { TokenDigest(UnsafeRawBufferPointer($0)) }
     }
 
-    /// Verifies a token. The signature is verified first.
+    /// Verifies a token: first its signature, then its claims.
     ///
-    /// Before the signature is verified, only the header is used, and the issuer's name if there are several issuers.
+    /// Until the signature is verified, only the header is used and, if there are several issuers, the issuer's name.
     ///
     /// - Parameter findings: receives the facts that are determined before the verdict.
     static func decide(
@@ -196,7 +198,7 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// The reason why a token's signature is refused; nil if it is valid.
+    /// Returns the reason why a token's signature is refused; nil if the signature is valid.
     ///
     /// - Parameter key: receives the key that made the signature.
     private static func refusal(
@@ -253,13 +255,13 @@ extension TokenVerifier {
         package var missing: [String] = []
         /// URLs, without their queries, at which the issuer publishes no usable key.
         ///
-        /// The issuer has withdrawn all of its keys.
+        /// Such an issuer has withdrawn all of its keys.
         package var empty: [String] = []
         /// Whether no key is available, so that no token can be verified.
         package var isWithoutKeys = false
         /// The number of providers whose keys are fetched.
         package var providers = 0
-        /// The time of the oldest fetched key set; nil without fetched key sets.
+        /// The time of the oldest fetched key set; nil if no key set was fetched.
         package var oldest: Timestamp?
         /// The number of fetches by result: `changed`, `unchanged` or `failed`.
         package var refreshes: [(outcome: String, count: Int)] = []

@@ -10,7 +10,7 @@ import Tokens
 /// "channel_claim"?, "channel_prefix"?, "channel_role"?, "namespace"?, "exclusive_keys"?, "organizations": [UUID…] |
 /// "any"}]}`.
 ///
-/// Each mistake is reported with its place. The value is not reported, because it may be a secret in the wrong line.
+/// Each mistake is reported with its place, but without the value, because the value may be a secret in the wrong line.
 struct IssuersFile {
     static let maximumIssuers = 100
     static let maximumOrganizations = 10_000
@@ -28,7 +28,7 @@ struct IssuersFile {
     let path: String
     /// Values for members that an issuer omits.
     let defaults: TrustedIssuer
-    /// Whether the public keys of issuers that do not specify it sign for this gateway only.
+    /// The default of `exclusive_keys`: whether an issuer's public keys sign for this gateway only.
     let hasExclusiveKeys: Bool
 
     /// - Parameter own: the name of the issuer that other settings configure. The file must not contain it again.
@@ -121,7 +121,7 @@ struct IssuersFile {
         return flag
     }
 
-    /// Returns the claims that contain a token's user and organization. If the file omits such a claim, the settings'
+    /// Returns the claims that contain a token's user and organization. For a claim that the file omits, the settings'
     /// claim is used.
     private func places(of value: JSONValue, at place: String) throws(ConfigurationError) -> IdentityPlaces {
         var places = defaults.places
@@ -186,7 +186,7 @@ struct IssuersFile {
         at place: String
     ) throws(ConfigurationError) -> TrustedIssuer.Organizations {
         guard case .fixed(let id) = organization else { return try organizations(value, at: place) }
-        // all tokens of the issuer are for this organization, so it need not be listed
+        // all tokens of the issuer are for this organization, so the organization need not be listed
         guard value["organizations"] != nil else { return .only([id]) }
         guard try organizations(value, at: place).covers(id) else {
             throw problem(place + "/organization", "is not among its organizations")
@@ -331,8 +331,8 @@ enum FileForm {
         return nil
     }
 
-    /// Returns the reason why a file's encoding is not suitable for a secret, in which every byte matters; nil if it is
-    /// suitable.
+    /// Returns the reason why a file's encoding is not suitable for a secret; nil if the encoding is suitable. In a
+    /// secret, every byte matters.
     static func defect(ofSecret data: Data) -> String? {
         if data.starts(with: utf8Mark) {
             return "begins with a byte order mark (EF BB BF), which would be a part of the secret; "

@@ -9,8 +9,8 @@ import Tokens
 
 /// One setting: its name, its possible values and its meaning.
 ///
-/// The table of all settings (``all``) is used to read and validate them, and for the help text and the warnings about
-/// unknown names.
+/// The table of all settings (``all``) is used to read and validate settings. It is also used for the help text, and
+/// for warnings about unknown names.
 package struct Setting: Sendable {
     /// The form of a value.
     package enum Form: Sendable {
@@ -44,8 +44,10 @@ package struct Setting: Sendable {
         case headers
     }
 
-    /// The key in a configuration file. The variable is this key in capitals, after `SLUICE_` unless OpenTelemetry
-    /// defines the name.
+    /// The key in a configuration file.
+    ///
+    /// The variable's name is this key in capitals, with the prefix `SLUICE_` if OpenTelemetry does not define the
+    /// name.
     package let name: String
     package let form: Form
     /// The default, as text; nil if there is no default.
@@ -54,7 +56,7 @@ package struct Setting: Sendable {
     let fallbackHint: String?
     /// The explanation in the help text.
     private(set) var meaning = ""
-    /// Whether the value is never shown, and can be read from the file that `…_FILE` names.
+    /// Whether the value is a secret. A secret is never shown, and can be read from the file that `…_FILE` names.
     let isSecret: Bool
 
     init(_ name: String, _ form: Form, _ fallback: String? = nil, hint: String? = nil, isSecret: Bool = false) {

@@ -4,8 +4,8 @@ package import Tokens
 extension Settings {
     /// Returns the accepted tokens. Reads every file of keys, secrets and issuers, because the files may have changed.
     ///
-    /// - Throws: an error if no key is configured or a file cannot be read, or if the issuer or the audience is not set
-    ///   although the issuer may also sign for other services with the same keys.
+    /// - Throws: an error if no key is configured, or if a file cannot be read. Also an error if the issuer or the
+    ///   audience is not set, although the issuer may sign for other services with the same keys.
     package func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
         let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil
         guard hasOwnKeys || jwtIssuersFile != nil else {
@@ -48,10 +48,10 @@ extension Settings {
         return configuration
     }
 
-    /// Returns the verifier of clients' tokens, and the signer of tokens for upstreams. Without a signing key, the
+    /// Returns the verifier of clients' tokens, and the signer of tokens for upstreams. If there is no signing key, the
     /// signer is nil.
     ///
-    /// - Throws: the errors of all keys.
+    /// - Throws: an error with the problems of all keys.
     package func keys() async throws(ConfigurationError) -> (verifier: TokenVerifier, signer: RequestSigner?) {
         var problems = ConfigurationProblems()
         let verifier = await problems.gather { () async throws(ConfigurationError) in try await tokenVerifier() }
@@ -80,14 +80,14 @@ extension Settings {
         throw ConfigurationError([problem] + unknownNames)
     }
 
-    /// Returns the signer of tokens for upstreams; nil without a signing key.
+    /// Returns the signer of tokens for upstreams; nil if there is no signing key.
     ///
     /// - Throws: an error if the key's file cannot be read or used.
     package func requestSigner() async throws(ConfigurationError) -> RequestSigner? {
         guard let signingKeyFile else { return nil }
         let pem = try Self.keys(in: signingKeyFile, .signingKeyFile)
         do {
-            // a path into a nested object cannot be the name of a claim, so the default name is used in that case
+            // the signer writes claims only at the top level, so a default name replaces a path into a nested object
             return try await RequestSigner(
                 pem: pem,
                 userClaim: identityPlaces.user.plainName ?? "sub",
@@ -99,8 +99,8 @@ extension Settings {
         }
     }
 
-    /// Returns a function that creates the tokens of `signed` credentials for an organization and a user; nil without a
-    /// signing key.
+    /// Returns a function that creates the tokens of `signed` credentials for an organization and a user; nil if there
+    /// is no signing key.
     ///
     /// - Throws: an error if the key's file cannot be read or used.
     package func upstreamSigning() async throws(ConfigurationError)

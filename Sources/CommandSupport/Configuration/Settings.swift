@@ -145,7 +145,7 @@ extension Settings {
     /// Whether the operator declared that the issuers' keys sign tokens for this gateway only.
     var hasExclusiveKeys: Bool { self[.jwtExclusiveKeys] == "yes" }
     package var jwtAudienceClaim: ClaimPlace { place(.jwtAudienceClaim) ?? ClaimPlace(named: "aud") }
-    /// The claims of a token with its user and organization.
+    /// The claims that contain a token's user and organization.
     var identityPlaces: IdentityPlaces {
         var places = IdentityPlaces()
         if let user = place(.jwtUserClaim) { places.user = user }
@@ -161,7 +161,7 @@ extension Settings {
             self[.jwtOrganizationIDs].flatMap(IdentityPlaces.OrganizationForm.init(rawValue:)) ?? .either
         return places
     }
-    /// The claim of a token with the channels of its user; nil if tokens grant no channels.
+    /// The claim that contains the channels of a token's user; nil if tokens grant no channels.
     var channelClaim: ChannelClaim? {
         place(.jwtChannelClaim).map {
             let role = self[.jwtChannelRole].flatMap(ChannelRole.init(rawValue:)) ?? .read

@@ -45,13 +45,13 @@ struct SettingsReader {
         }
     }
 
-    /// Reports a problem of a combination of settings, unless the condition is true.
+    /// Reports a problem of a combination of settings if the condition is false.
     mutating func require(_ condition: Bool, _ problem: String) {
         // If single settings are invalid, problems of their combinations are not reported.
         if !condition, problems.isEmpty { problems.append(problem) }
     }
 
-    /// Adds a problem of the file or address in a setting.
+    /// Adds a problem with the file or the address that a setting names.
     mutating func record(_ problem: String) { problems.append(problem) }
 
     private func lookUp(_ setting: Setting) throws(ConfigurationError) -> (String, label: String)? {
@@ -109,7 +109,7 @@ struct SettingsSource: Sendable {
 
     /// The variables in capitals that begin with `SLUICE_`, and the variables of OpenTelemetry that are settings.
     ///
-    /// An empty variable counts as absent.
+    /// An empty variable is treated as absent.
     static func environment(_ variables: [String: String]) -> SettingsSource {
         var values: [String: String?] = [:]
         for name in Setting.knownNames where name.hasPrefix(Setting.sharedPrefix) {
@@ -185,7 +185,7 @@ package struct ConfigurationError: Error, Sendable, CustomStringConvertible {
 struct ConfigurationProblems {
     private var problems: [String] = []
 
-    /// Returns the result of `body`; nil if it throws, in which case its problems are collected.
+    /// Returns the result of `body`. If `body` throws, collects its problems and returns nil.
     mutating func gather<Value>(_ body: () throws(ConfigurationError) -> Value) -> Value? {
         do throws(ConfigurationError) {
             return try body()
@@ -195,7 +195,7 @@ struct ConfigurationProblems {
         }
     }
 
-    /// Returns the result of `body`; nil if it throws, in which case its problems are collected.
+    /// Returns the result of `body`. If `body` throws, collects its problems and returns nil.
     mutating func gather<Value>(_ body: () async throws(ConfigurationError) -> Value) async -> Value? {
         do throws(ConfigurationError) {
             return try await body()
@@ -215,7 +215,8 @@ struct ConfigurationProblems {
 struct HeaderList {
     private(set) var headers: [(name: String, value: String)] = []
 
-    /// Reads a text, in which values may have percent-encoded characters. Nil if a part of the text is not a header.
+    /// Reads a text, in which values may have percent-encoded characters. Returns nil if a part of the text is not a
+    /// header.
     init?(_ text: String) {
         for part in text.utf8.split(separator: UInt8(ascii: ",")) {
             let pair = part.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)

@@ -79,7 +79,7 @@ package struct ConnectionFailure: Sendable, Equatable {
 }
 
 extension PostgresError {
-    /// Whether the database as a whole failed, not a statement.
+    /// Whether the connection or the whole database failed, not only a statement.
     package var isOfConnection: Bool { isUnavailable || kind == .timedOut }
 }
 
@@ -95,8 +95,8 @@ extension Error {
 }
 
 extension Problem {
-    /// The errors, each with its JSON Pointer in the input, made safe for a terminal. Empty if the problem lists no
-    /// errors.
+    /// The errors, each with its JSON Pointer in the input, made safe for a terminal. The array is empty if the problem
+    /// lists no errors.
     package var shownErrors: [String] {
         errors.map { ($0.pointer.isEmpty ? "" : TerminalText.of($0.pointer) + ": ") + TerminalText.of($0.detail) }
     }

@@ -11,7 +11,7 @@ package enum SchemaCheck {
         case shared
         /// No migration was applied yet.
         case empty
-        /// There are migrations that must be applied first.
+        /// These migrations must be applied first.
         case behind([String])
         /// The database exists but is unsuitable. A later attempt would fail, too.
         case unfit(String)
@@ -53,9 +53,9 @@ package enum SchemaCheck {
         }
     }
 
-    /// Throws an obstacle to a migration if it also prevents a gateway from using the database.
+    /// Throws an obstacle to migrations if the obstacle also prevents a gateway from using the database.
     ///
-    /// A gateway's own role need not be allowed to migrate.
+    /// Missing rights to migrate are ignored, because a gateway's role does not need them.
     private static func require(_ obstacle: SchemaObstacle) throws {
         switch obstacle {
         case .encoding, .noSchema, .taken: throw obstacle
@@ -95,7 +95,7 @@ package enum SchemaCheck {
 }
 
 extension SchemaObstacle {
-    /// The obstacle, with an instruction.
+    /// The obstacle, with an instruction for the operator.
     package var userMessage: String {
         switch self {
         case .encoding(let encoding, let database):

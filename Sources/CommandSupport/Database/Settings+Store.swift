@@ -23,9 +23,9 @@ extension Settings {
         configuration.participants = InstalledFeatures.list.flatMap { $0.participants }
         configuration.tables = InstalledFeatures.list.tables
         let store = Store(configuration, now: SystemClock.now, logger: logger)
-        // An operator's machine may have no token settings. Then the grants of a document that names a UUID do not
-        // change. No log is needed, because a gateway does not start with invalid token settings, and the evaluation of
-        // channels in a command throws an error without them.
+        // An operator's machine may have no token settings. In this case, the grants of a document that names a user by
+        // a UUID do not change. The error is not logged, because a gateway does not start with invalid token settings,
+        // and a command that evaluates channels then fails.
         store.catalog.setUUIDIssuers { try? tokenConfiguration().uuidIssuers }
         return store
     }
@@ -43,7 +43,7 @@ extension Settings {
 }
 
 extension Logger {
-    /// A logger for commands that print results. It logs only warnings and errors, to standard error.
+    /// Returns a logger for commands that print results. The logger writes only warnings and errors, to standard error.
     package static func ofCommands() -> Logger {
         Logger(label: "sluice") { LineLogHandler($0, .text, level: .warning, writer: .standardError) }
     }

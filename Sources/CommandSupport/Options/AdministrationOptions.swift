@@ -40,8 +40,8 @@ package struct AdministrationOptions: ParsableArguments {
         throw Terminal.failure(reason, Terminal.badConfiguration)
     }
 
-    /// Runs a read-only action on the database, and closes the store. Prints a problem and ends the command if the
-    /// action fails.
+    /// Runs a read-only action on the database, and closes the store. If the action fails, prints the problem and ends
+    /// the command.
     package func run<Value: Sendable>(
         _ body: (Administration) async throws(Problem) -> Value
     ) async throws -> Value {
@@ -64,8 +64,8 @@ package struct AdministrationOptions: ParsableArguments {
         }
     }
 
-    /// Runs an act on the database with the settings, and closes the store. Prints a problem and ends the command if
-    /// the act fails.
+    /// Runs an act on the database with the settings, and closes the store. If the act fails, prints the problem and
+    /// ends the command.
     ///
     /// If `body` returns nil, the audit log and the terminal get the failure `nothing`.
     ///
@@ -95,8 +95,8 @@ package struct AdministrationOptions: ParsableArguments {
         return value
     }
 
-    /// Runs a read-only action on the database with the settings, and closes the store. Prints a problem and ends the
-    /// command if the action fails.
+    /// Runs a read-only action on the database with the settings, and closes the store. If the action fails, prints the
+    /// problem and ends the command.
     package func withStore<Value: Sendable>(
         _ body: (Store, Settings) async throws(Problem) -> Value
     ) async throws -> Value {
@@ -153,7 +153,7 @@ package struct AdministrationOptions: ParsableArguments {
         }
     }
 
-    /// Asks for an id as the confirmation of a deletion. Without a terminal or with `--json`, ends the command.
+    /// Requests an id as the confirmation of a deletion. Without a terminal or with `--json`, ends the command.
     package func requireConfirmation(_ consequence: String, of id: UUID) throws {
         guard !json, isatty(STDIN_FILENO) == 1 else { throw Terminal.failure("\(consequence); confirm with --yes") }
         Terminal.printError(consequence)
@@ -174,7 +174,7 @@ package struct AdministrationOptions: ParsableArguments {
 
     /// Prints a list as one JSON object with a single member, if JSON is requested.
     ///
-    /// - Returns: whether JSON is requested; if not, print the list as text.
+    /// - Returns: whether JSON is requested. If it is not, the caller prints the list as text.
     package func outputJSON<Element>(
         _ name: StaticString,
         _ elements: [Element],

@@ -6,7 +6,8 @@ package import SyncModel
 
 /// A command's action, as recorded in the audit log under the system's user.
 package struct CommandAct: Sendable {
-    /// The name of the API operation with the same effect; for a command without such an operation, a separate name.
+    /// The name of the API operation with the same effect. If there is no such operation, the command has a separate
+    /// name.
     package let action: String
     package var organization: UUID?
     package var user: UUID?

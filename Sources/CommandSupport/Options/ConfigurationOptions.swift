@@ -19,14 +19,14 @@ package struct ConfigurationOptions: ParsableArguments {
 
     package init() {}
 
-    /// Loads the settings. If they have problems, prints these and ends the command.
+    /// Loads the settings. If the settings have problems, prints the problems and ends the command.
     package func load() async throws -> Settings {
         try await Self.explained { () async throws(ConfigurationError) in
             try Settings.load(configFile: configFile, environment: ProcessInfo.processInfo.environment)
         }
     }
 
-    /// Runs `body`. If it throws problems of the configuration, prints these and ends the command.
+    /// Runs `body`. If it throws problems of the configuration, prints the problems and ends the command.
     package static func explained<Value>(_ body: () async throws(ConfigurationError) -> Value) async throws -> Value {
         do throws(ConfigurationError) {
             return try await body()
@@ -38,9 +38,9 @@ package struct ConfigurationOptions: ParsableArguments {
 }
 
 extension ArgumentHelp {
-    /// An organization as an argument or as the value of an option.
+    /// The help of an argument or option whose value is an organization.
     package static let organization = ArgumentHelp("The organization's UUID.", valueName: "organization")
-    /// A user as an argument or as the value of an option.
+    /// The help of an argument or option whose value is a user.
     package static let user = ArgumentHelp("The user's UUID.", valueName: "user")
 }
 

@@ -3,8 +3,8 @@ import Glibc
 
 /// Wraps help texts, and contains their recurring parts.
 ///
-/// ArgumentParser would break long lines without indentation, even commands that are meant for pasting. So
-/// ArgumentParser renders lines of any length, and this type wraps them.
+/// ArgumentParser would break long lines without indentation, even the lines of commands that readers paste. Therefore
+/// ArgumentParser renders lines of unlimited length, and this type wraps them.
 package enum HelpText {
     /// The width for rendering without line breaks.
     package static let unlimited = 1_000_000
@@ -13,7 +13,8 @@ package enum HelpText {
     ///
     /// - Parameters:
     ///   - meanings: meanings that replace the usual ones or add codes.
-    ///   - usesDatabase: whether the command exits with 69 without a database, and with 78 for wrong settings.
+    ///   - usesDatabase: whether the command exits with 69 if the database is unavailable, and with 78 if the settings
+    ///     are invalid.
     package static func exitCodes(_ meanings: KeyValuePairs<Int, String>, usesDatabase: Bool = true) -> String {
         var codes = [0: "Success.", 1: "Failure; standard error has the reason.", 64: "Wrong usage."]
         if usesDatabase {
@@ -25,7 +26,7 @@ package enum HelpText {
         return (["\n\nEXIT CODES"] + lines).joined(separator: "\n")
     }
 
-    /// The width of the terminal up to 100 columns; 80 without a terminal.
+    /// The width of the terminal, but at most 100 columns; 80 if there is no terminal.
     package static var columns: Int {
         if let variable = ProcessInfo.processInfo.environment["COLUMNS"].flatMap({ Int($0) }) {
             return min(max(variable, 40), 100)

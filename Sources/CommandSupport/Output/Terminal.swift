@@ -22,9 +22,9 @@ package enum Terminal {
         lostOutput.withLock { $0 = $0 ?? code }
     }
 
-    /// Ends a command that completed its task but could not print all of its output.
+    /// Throws an error if a command completed its task but could not print all of its output.
     ///
-    /// A secret that is shown only once may be lost.
+    /// The lost output may contain a secret that is shown only once.
     package static func requireOutput() throws {
         guard let code = lostOutput.withLock(\.self) else { return }
         throw failure("standard output could not be written: \(String(cString: strerror(code)))")
@@ -89,8 +89,9 @@ package enum TerminalText {
 
     /// Returns a whole output, such as lines or JSON, without characters that would control a terminal.
     ///
-    /// It escapes control characters except line ends and tabs, and characters that reverse a line. JSON keeps its
-    /// meaning: these characters occur only within its strings, except for carriage returns, which are white space.
+    /// This function escapes control characters except line ends and tabs, and characters that reverse a line. JSON
+    /// keeps its meaning: these characters occur only within its strings, except for carriage returns, which are white
+    /// space.
     static func harmless(_ output: String) -> String {
         if output.utf8.allSatisfy({ (0x20..<0x7f).contains($0) || $0 == 0x0a || $0 == 0x09 }) { return output }
         var shown = ""

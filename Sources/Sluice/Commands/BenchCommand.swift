@@ -145,7 +145,7 @@ struct BenchRun: Sendable {
         return false
     }
 
-    /// Measures until the end or a signal, and then purges in any case.
+    /// Measures until the end or a signal. Then purges the temporary organizations in any case.
     private func measure(_ connection: Connection) async throws -> Outcome {
         let ids = BenchTenants.newIDs()
         let work = Task { try await load(ids, connection) }
@@ -186,7 +186,7 @@ struct BenchRun: Sendable {
         let engine = settings.store(logger: .ofCommands())
         do {
             report.stages = try await withThrowingTaskGroup(of: Void.self) { group in
-                // as in a gateway; without a dispatcher, since every mutation takes effect at once
+                // pushes run as in a gateway; no dispatcher is needed, because every mutation takes effect immediately
                 group.addTask { try await engine.pushes.run() }
                 defer { group.cancelAll() }
                 return try await stages(of: ids, through: engine, meter)
@@ -236,7 +236,7 @@ struct BenchRun: Sendable {
         for (index, stage) in plan.enumerated() {
             let before = await meter.reading()
             let isOver = BenchFlag()
-            // not a child: a cancelled query could end the connection, which has the lock
+            // not a child task, because a cancelled query could end the connection, which has the lock
             let watching = Task {
                 await meter.waits {
                     progress.show("stage \(index + 1) of \(plan.count): \(load.pushed) mutations pushed")
@@ -289,7 +289,7 @@ final class BenchProgress: Sendable {
         Terminal.draw("\r\u{1b}[K" + text)
     }
 
-    /// Removes the line, so that it can be used for text.
+    /// Removes the line, so that other text can be printed in its place.
     func clear() {
         if hasLine.exchange(false, ordering: .relaxed) { Terminal.draw("\r\u{1b}[K") }
     }

@@ -4,8 +4,9 @@ import Glibc
 import JSONText
 import SyncHTTP
 
-/// Checks the health of the gateway that runs with the same settings, and reports it by the exit code. It is intended
-/// for container images, which have no curl.
+/// Checks the health of the gateway that runs with the same settings. The exit code is the result.
+///
+/// The command is intended for container images, which have no curl.
 struct HealthCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "healthcheck",

@@ -86,9 +86,9 @@ struct MigrateCommand: AsyncParsableCommand {
             let (names, newer) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
                 if let obstacle = try await Schema.obstacle(on: connection) { throw obstacle }
                 let status = try await migrator.status(on: connection)
-                // if there is nothing to do, a gateway that connects to a worker may run it, too
+                // if there is nothing to do, the command may run on a gateway's connection to a worker, too
                 if isWorker, roles || !status.pending.isEmpty { throw Distribution.Refusal.worker }
-                // without pending migrations no rights are needed, so a gateway's role may run it, too
+                // without pending migrations the command needs no rights, so a gateway's role may run it, too
                 let isDone = dryRun || status.pending.isEmpty
                 return (isDone ? status.pending : try await migrate(migrator, connection), status.unknownNewer)
             }
@@ -110,10 +110,10 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// Whether tables are or will be distributed over a cluster, and whether this server is one of the cluster's
-    /// servers that accept no changes.
+    /// Returns two facts: whether tables are or will be distributed over a cluster, and whether this server is one of
+    /// the cluster's servers that accept no changes.
     ///
-    /// It is called before any change.
+    /// This method is called before any change.
     private func requireCluster(_ settings: Settings) async throws -> (isToBeSpread: Bool, isWorker: Bool) {
         let facts = try await SchemaCheck.withConnection(to: settings.databaseURL) {
             try await Distribution.facts(on: $0)
@@ -135,7 +135,7 @@ struct MigrateCommand: AsyncParsableCommand {
         let (before, after) = try await SchemaCheck.withConnection(to: settings.databaseURL) { connection in
             let before = try await Distribution.facts(on: connection)
             let shards = shards ?? Distribution.defaultShards(servers: before.servers)
-            // if there is nothing to distribute, no rights are needed, as above
+            // if there is nothing to distribute, the command needs no rights
             let isDone = dryRun || before.isSpread && before.isWhole
             if !isDone { try await Distribution.spread(shards: shards, on: connection) }
             return (before, try await Distribution.facts(on: connection))

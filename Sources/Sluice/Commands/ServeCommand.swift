@@ -80,8 +80,8 @@ struct ServeCommand: AsyncParsableCommand {
         }
     }
 
-    /// Fails with the setting's name if an address cannot be used. A listener that cannot bind reports an error too,
-    /// but its error does not name the listener.
+    /// Fails with the setting's name if an address cannot be used. Without this check, the error of a listener that
+    /// cannot bind would not name the listener.
     private func requireAddress(_ address: ListenAddress, _ setting: Setting, logger: Logger) throws {
         let reason: String
         switch PortProbe.check(at: address) {

@@ -85,8 +85,9 @@ struct SluiceCommand: AsyncParsableCommand {
 
 /// Finds the subcommand that an unknown word probably means.
 enum CommandSuggestion {
-    /// The command up to the corrected word, such as `sluice users list`; nil if each word names a subcommand, or none
-    /// is close.
+    /// Returns the command up to the corrected word, such as `sluice users list`.
+    ///
+    /// Returns nil if each word names a subcommand, or if no subcommand has a similar name.
     static func of(_ arguments: [String]) -> String? {
         var command: any ParsableCommand.Type = SluiceCommand.self
         var path = ["sluice"]

@@ -7,7 +7,7 @@ import JSONText
 /// The arguments may contain a token or parts of a token, for example if it was copied with line ends. The token would
 /// remain in a terminal's scrollback, and in the logs of programs that run commands.
 enum TerminalMessage {
-    /// The maximum length of a value that counts as a word. Longer values may be parts of a token.
+    /// The maximum length of a value that is treated as a word. Longer values may be parts of a token.
     private static let longestWord = 15
 
     /// The message without arguments that may be a token or a part of a token. Options and UUIDs stay in the message.
@@ -28,8 +28,8 @@ enum TerminalMessage {
         return shown
     }
 
-    /// The values of options that never contain a token, if the values are words. For example, `--user ID` is reported
-    /// with `ID`.
+    /// Returns the values of options that never contain a token, if the values are words or numbers. For example,
+    /// `--user ID` is reported with `ID`.
     private static func shortValues(in arguments: [String]) -> Set<String> {
         let options: Set = ["--user", "--organization", "--ttl", "--name", "--scope"]
         var values: Set<String> = []
@@ -42,7 +42,7 @@ enum TerminalMessage {
             }
             values.insert(String(argument[argument.index(after: equals)...]))
         }
-        // a part of a token has letters of both cases, or digits between them
+        // a part of a token usually contains letters of both cases, or letters and digits
         return values.filter { value in
             let isWord = value.utf8.allSatisfy { (0x61...0x7a).contains($0) }
             let isNumber = value.utf8.allSatisfy { (0x30...0x39).contains($0) }
@@ -50,7 +50,7 @@ enum TerminalMessage {
         }
     }
 
-    /// Returns an argument, the part after its `=`, and the parts of it that a parser may quote separately.
+    /// Returns an argument, the part after its `=`, and the parts that a parser may quote separately.
     private static func pieces(of argument: String) -> [String] {
         var pieces = [argument, String(argument.drop { $0 == "-" })]
         if let equals = argument.firstIndex(of: "=") {

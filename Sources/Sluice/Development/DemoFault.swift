@@ -7,8 +7,8 @@ import SyncUpstream
 
 /// Creates failed writes of a second user of the demo's REST API, as examples for the console.
 ///
-/// They are a conflict, an edit that waits for the conflict, and a failure. All ids are fixed, because the API and its
-/// organization are created again at each start.
+/// The examples are a conflict, an edit that waits for the conflict, and a failure. All ids are fixed, because the API
+/// and its organization are created again at each start.
 struct DemoFault: Sendable {
     static let tenant = DemoTenant(
         name: DemoTenant.forwarded.name,
@@ -37,8 +37,8 @@ struct DemoFault: Sendable {
             let taxi = results["results"]?.elements?.first(where: { _ in true })?["server_id"]?.int64,
             await send("PATCH", "/expenses/\(taxi)", #"{"amount": 395}"#, to: upstream, by: client) != nil
         else { return false }
-        // An event that arrives during a replay about its entity is parked. For this reason, the edits below are pushed
-        // after the colleague's edit is in the feed.
+        // An event is parked if it arrives while a mutation of its entity is being replayed. For this reason, the edits
+        // below are pushed after the colleague's edit is in the feed.
         guard await isInFeed(amount: 395, by: client) else { return false }
         return await send("POST", "/v1/mutations", Self.edits, to: gateway, by: client) != nil
     }

@@ -12,7 +12,7 @@ extension DemoTenant {
     /// so each run creates the API's tenant again. Without the API, there is no such tenant.
     ///
     /// - Parameter upstream: the base URL of the API, if there is one.
-    /// - Returns: the token with which the API reports its changes; nil without the API.
+    /// - Returns: the token with which the API reports its changes; nil if there is no API.
     static func prepare(_ settings: Settings, upstream: String?) async throws -> ServiceToken? {
         let store = settings.store(logger: .ofCommands())
         let administration = store.administration

@@ -34,7 +34,7 @@ enum DemoTour {
         """
     )
 
-    /// The path of the contact at the API. It is the API's first contact.
+    /// The path of the contact at the API, which is the API's first contact.
     static let contactPath = "/contacts/1"
 
     /// A colleague's change at the API.
@@ -124,7 +124,8 @@ enum DemoUpstreamScreen {
         """
     }
 
-    /// The commands of a colleague's edit. They wait at the feed's end, so that the output contains only the edit.
+    /// The commands that make a colleague's edit. These commands pull from the feed's end, so that the output contains
+    /// only the edit.
     private static func colleague(_ address: ListenAddress, _ upstream: ListenAddress) -> String {
         """
         SINCE=$(curl -sS 'http://\(address)/v1/changes' \(authorization) | sed 's/.*"next":"\\([^"]*\\)".*/\\1/')

@@ -10,7 +10,7 @@ import SystemPackage
 /// The demo's REST API: the program `sluice-demo-upstream`, which runs as long as this process.
 ///
 /// The first line of its output is its address, or the reason why it cannot start. Each further line reports a request.
-/// The program ends when its input is closed, which the system does when this process ends in any way.
+/// The program ends when its input is closed. The system closes the input when this process ends in any way.
 final class DemoUpstreamProcess: Service {
     static let program = "sluice-demo-upstream"
 

@@ -34,8 +34,8 @@ struct DevelopmentCluster: Sendable {
     /// Whether data of an earlier run exist. An interrupted initdb leaves no files under this name.
     var isInitialized: Bool { Folder.exists(layout.data + "/PG_VERSION") }
 
-    /// Creates an empty cluster with UTF-8, which any user of the socket can use, and which is not reachable from a
-    /// network.
+    /// Creates an empty cluster with the encoding UTF-8. Every user who can open the socket can use the cluster. The
+    /// cluster is not reachable from a network.
     func initialize() async throws {
         let script = """
             rm -rf "$1.new"
@@ -75,7 +75,7 @@ struct DevelopmentCluster: Sendable {
         ) { execution in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
-                    // The watchdog prints nothing. Its output ends when the server ends.
+                    // The watchdog prints nothing, but its output stays open until the server ends.
                     do { for try await _ in execution.standardOutput {} } catch {}
                     watch.serverEnded()
                 }
@@ -122,7 +122,7 @@ struct DevelopmentCluster: Sendable {
 
 /// The places of a private cluster's files.
 struct ClusterLayout: Sendable {
-    /// The folder with data and log and, if its path is short enough, the socket.
+    /// The folder with the data, the log and, if the folder's path is short enough, the socket.
     let base: String
     let socketFolder: String
     let user: DatabaseUser?
@@ -241,7 +241,8 @@ struct PostgresBinaries: Sendable {
         return PostgresBinaries(folder: found)
     }
 
-    /// The environment of child processes. It has no variables of the caller that could lead them to another server.
+    /// The environment of child processes, without the caller's variables that could direct these processes to another
+    /// server.
     var environment: Subprocess.Environment {
         .custom(["PATH": "\(folder):/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"])
     }
@@ -256,7 +257,7 @@ struct StaleServer {
     func clear() async throws {
         guard let pid = recordedPID else { return }
         for attempt in 0..<200 where isOurs(pid) {
-            // The server's watchdog ends it. After five seconds, signals end it.
+            // The server's watchdog ends the server. If the server still runs after five seconds, signals end it.
             if attempt >= 50 { kill(pid, attempt < 100 ? SIGINT : SIGQUIT) }
             try await Task.sleep(for: .milliseconds(100))
         }

@@ -33,7 +33,7 @@ struct DevelopmentDirectory: Sendable {
 
     /// A new name for files that cannot be inside the folder.
     ///
-    /// It is random, so that a new folder does not find the data of a removed folder.
+    /// The name is random, so that a new folder does not find the data of a removed folder.
     static func uniqueName() -> String {
         "sluice-" + String(UInt64.random(in: .min ... .max), radix: 16)
     }
@@ -88,13 +88,13 @@ enum Folder {
         return stat(path, &found) == 0
     }
 
-    /// The text of a short file without the line end, or the end of a long file; nil if it cannot be read.
+    /// The text of a short file without the line end, or the end of a long file; nil if the file cannot be read.
     static func text(of path: String) -> String? {
         let file = open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return nil }
         defer { close(file) }
         var bytes = [UInt8](repeating: 0, count: 16_384)
-        // Fails if the file is shorter than that. In this case, it is read from its start.
+        // If the file is shorter than the buffer, lseek fails, and the file is read from its start.
         lseek(file, -off_t(bytes.count), SEEK_END)
         let count = read(file, &bytes, bytes.count)
         guard count > 0 else { return nil }
@@ -114,7 +114,7 @@ enum Folder {
 
 /// The settings of `sluice dev`: its own database, addresses and secrets, and all other settings of the environment.
 enum DevelopmentSettings {
-    /// Settings that dev determines itself.
+    /// Settings that `sluice dev` determines itself.
     private static let own: [Setting] = [
         .databaseURL, .publicAddress, .operationsAddress, .jwtSecret, .jwtKeysFile, .jwtJWKSURL, .jwtIssuersFile,
         .jwtIssuer, .jwtAudience, .jwtAudienceClaim, .jwtExclusiveKeys, .jwtUserClaim, .jwtUserIDs,

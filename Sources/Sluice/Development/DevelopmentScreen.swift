@@ -77,8 +77,8 @@ struct ProgressLine {
 enum DemoPush {
     /// The push of a device that was offline.
     ///
-    /// It creates a contact, an activity with this contact, and an expense of this activity. They refer to each other
-    /// by client ids. The text contains no quotes that a shell would interpret.
+    /// It creates a contact, an activity with this contact, and an expense of this activity. The three entities refer
+    /// to each other by client ids. The text contains no quotes that a shell would interpret.
     static let text = """
         {
           "device_id": "\(DemoTenant.id(0xde_71, 0x01).lowercased)",

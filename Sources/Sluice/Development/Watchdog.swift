@@ -5,7 +5,8 @@ import Synchronization
 
 /// The shell between this process and the server.
 ///
-/// It runs the server until its input is closed, which the system does when this process ends in any way.
+/// The shell runs the server until the shell's input is closed. The system closes the input when this process ends in
+/// any way.
 enum Watchdog {
     static func arguments(_ layout: ClusterLayout) -> Arguments {
         let userMessage = [
@@ -17,8 +18,8 @@ enum Watchdog {
         return UserShell.arguments(script, userMessage, as: layout.user)
     }
 
-    /// SIGINT is the signal of "pg_ctl stop -m fast". It is repeated, because a server that is just starting may miss
-    /// it.
+    /// SIGINT is the signal of "pg_ctl stop -m fast". The signal is repeated, because a server that is just starting
+    /// may miss it.
     private static let script = """
         log=$1; shift
         [ ! -e "$log" ] || mv -f "$log" "$log.1"
@@ -74,7 +75,8 @@ struct DatabaseUser: Sendable {
     let userID: uid_t
     let groupID: gid_t
 
-    /// `postgres` or `nobody`; nil if this process is not root, so that it can run a server itself.
+    /// Returns `postgres` or `nobody`. Returns nil if this process is not root, because it can then run a server
+    /// itself.
     static func forRoot() throws -> DatabaseUser? {
         guard geteuid() == 0 else { return nil }
         for name in ["postgres", "nobody"] {
@@ -91,8 +93,8 @@ enum UserShell {
 
     /// The shell's arguments.
     ///
-    /// A separate program, setpriv(1), changes the user. The user must not be changed between fork and exec, because
-    /// the C library would then wait for threads that the child does not have, sometimes forever.
+    /// A separate program, setpriv(1), changes the user. The user must not be changed between fork and exec. Otherwise
+    /// the C library would wait for threads that the child process does not have, sometimes forever.
     ///
     /// - Parameters:
     ///   - userMessage: `$0`, `$1` and so on.

@@ -121,7 +121,7 @@ struct ClusterExamination {
         )
     }
 
-    /// Checks whether groups can be sent directly to the servers that have their rows, and whether this is done.
+    /// Checks whether groups can be sent directly to the servers that have their rows, and whether the gateway does so.
     /// Returns no diagnosis if servers do not respond.
     private func commits(to homes: Set<ServerAddress>) async -> [Diagnosis] {
         if homes.isEmpty { return [] }

@@ -78,8 +78,8 @@ struct DatabaseExamination {
     }
 
     private func connections(_ facts: DatabaseFacts) -> Diagnosis {
-        // in addition to the connections of the pool and of the committers: one connection that listens, and on a
-        // cluster one that checks its servers
+        // in addition to the pool and the committers, one connection listens, and on a cluster another one checks the
+        // servers
         let needed = settings.databasePoolSize + settings.committerConnections + (facts.hasCitus ? 2 : 1)
         let available = min(facts.maximumConnections - facts.reservedConnections, facts.connectionLimit ?? .max)
         let finding = "a gateway uses up to \(needed) of \(available)"
@@ -180,7 +180,7 @@ struct DatabaseFacts: Sendable {
     let fullPageWrites: String
     let maximumConnections: Int
     let reservedConnections: Int
-    /// The lower of the limits of role and database; nil if neither has a limit.
+    /// The lower of the role's and the database's connection limits; nil if neither has a limit.
     let connectionLimit: Int?
     let hasCitus: Bool
     let autovacuum: String
@@ -287,8 +287,8 @@ struct RoleFacts: Sendable {
 
     /// The rights that `sql/roles.sql` grants to gateways.
     ///
-    /// Gateways only read the list of migrations. They may delete bindings of readers, as a purge does, but not write
-    /// them.
+    /// Gateways only read the list of migrations. Gateways may delete bindings of readers, as a purge does, but may not
+    /// insert or update them.
     private static let rights = Statement(
         "doctor_rights",
         """

@@ -17,7 +17,7 @@ struct HostExamination {
         ] + (await traceReceiver())
     }
 
-    /// Reports a receiver of traces that does not respond. It may refuse the request, which has no spans.
+    /// Reports a receiver of traces that does not respond. A refusal is not reported, because the request has no spans.
     private func traceReceiver() async -> [Diagnosis] {
         guard let url = settings.traceReceiver else { return [] }
         switch await reader.probe(url + "/v1/traces") {

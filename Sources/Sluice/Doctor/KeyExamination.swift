@@ -109,8 +109,8 @@ enum ProviderCautions {
     ]
     private static let oktaHosts = [".okta.com", ".oktapreview.com", ".okta-emea.com", ".okta-gov.com"]
 
-    /// - Parameter payload: the payload of a token of the issuer, if there is one. With a customer's own domain, only
-    ///   the tokens show the provider.
+    /// - Parameter payload: the payload of a token of the issuer, if there is one. If the issuer uses a customer's own
+    ///   domain, only tokens show which provider it is.
     static func of(_ settings: IssuerSettings, payload: JSONValue? = nil) -> [Diagnosis] {
         let issuer = settings.issuer
         let host = host(of: issuer.issuer?.string ?? payload?["iss"]?.string ?? "")
@@ -140,8 +140,8 @@ enum ProviderCautions {
         return []
     }
 
-    /// A warning for issuers that share an organization, so that the tokens of one issuer can name the users of another
-    /// issuer.
+    /// Returns a warning if two issuers share an organization, because the tokens of one issuer can then name the users
+    /// of the other issuer.
     static func sharedOrganizations(_ configuration: TokenConfiguration) -> [Diagnosis] {
         let open = configuration.issuers.filter { $0.places.userForm != .mapped }
         for (index, issuer) in open.enumerated() {
@@ -182,7 +182,7 @@ enum ProviderCautions {
 /// The place of an issuer's settings.
 struct IssuerSettings {
     let issuer: TrustedIssuer
-    /// Whether the issuer is the single issuer of the variables. If not, it is an issuer of the file.
+    /// Whether the issuer is the single issuer of the variables. Otherwise it is an issuer of the file.
     let isOwn: Bool
 
     init(_ issuer: TrustedIssuer, _ configuration: TokenConfiguration) {

@@ -149,8 +149,8 @@ struct TokenExplanation {
         return "the available keys have no ids and are for \(algorithms.joined(separator: ", "))"
     }
 
-    /// Returns the defect of a token whose algorithm no key of the issuer can have, regardless of the key id; nil for
-    /// other tokens.
+    /// Returns the defect of a token with an algorithm that no key of the issuer can have. The key id does not matter.
+    /// Returns nil for other tokens.
     private func unsupportedAlgorithm(_ settings: IssuerSettings) -> Diagnosis? {
         let (algorithm, issuer) = (examination.algorithm ?? "-", settings.issuer)
         let advice = advice(forAlgorithm: algorithm, settings)
@@ -200,7 +200,7 @@ struct TokenExplanation {
         )
     }
 
-    /// A claim that is missing or invalid.
+    /// Returns the diagnosis of a claim that is missing or invalid.
     private func badClaim(_ place: String, _ explanation: String) -> Diagnosis {
         let members = examination.payload?.members.map(Array.init) ?? []
         let names = members.prefix(Self.shownNames).map { TerminalText.of($0.name.string) }.joined(separator: ", ")

@@ -2,7 +2,8 @@ import CommandSupport
 import Postgres
 import SyncUpstream
 
-/// Checks whether the organizations' upstreams respond. It sends no credential, so any response is sufficient.
+/// Checks whether the organizations' upstreams respond. The requests contain no credential, so any response is
+/// sufficient.
 struct UpstreamExamination {
     /// The maximum number of upstreams that are checked.
     static let maximum = 50
@@ -17,7 +18,7 @@ struct UpstreamExamination {
 
     let reader: HTTPReader
 
-    /// The upstreams of active organizations: at most ``maximum``, and one more if there are more.
+    /// Returns the upstreams of active organizations: at most ``maximum``, or one more to show that there are more.
     static func addresses(on connection: Connection) async throws -> [Address] {
         let rows = try await connection.run(Query(list))
         return try (0..<rows.count).map {
@@ -57,7 +58,7 @@ struct UpstreamExamination {
         }
     }
 
-    /// Reads the upstreams of all organizations, because the operator runs the check. It reads no credentials.
+    /// Reads the upstreams of all organizations, because an operator runs the check. Credentials are not read.
     private static let list = Statement(
         "doctor_upstreams",
         """

@@ -52,7 +52,7 @@ struct BenchTally: Sendable {
         tally.refusals.merge(other.refusals, uniquingKeysWith: +)
     }
 
-    /// The duration in milliseconds that a share of the pushes did not exceed; nil without pushes.
+    /// The duration in milliseconds that a share of the pushes did not exceed; nil if there are no pushes.
     ///
     /// - Parameter sorted: the sorted latencies.
     static func percentile(_ share: Double, of sorted: [Int32]) -> Double? {
@@ -62,7 +62,8 @@ struct BenchTally: Sendable {
     }
 }
 
-/// Pushes to the temporary organizations through the engine, as the push endpoint does behind HTTP and tokens.
+/// Pushes to the temporary organizations through the engine, as the push endpoint does after it has checked HTTP and
+/// tokens.
 final class BenchLoad: Sendable {
     /// The maximum number of mutations of a stage. Three stages take about 2 GB in tables and indexes.
     static let maximumMutations = 333_000
@@ -162,7 +163,7 @@ final class BenchLoad: Sendable {
                 tally.mutations += mutations
             } catch {
                 tally.refusals[error.code, default: 0] += 1
-                // an unavailable database refuses immediately
+                // an unavailable database refuses a push immediately, so the next push is delayed
                 try? await Task.sleep(for: .milliseconds(10))
             }
         }

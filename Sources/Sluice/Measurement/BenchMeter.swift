@@ -26,7 +26,7 @@ struct BenchMeter: Sendable {
         var moment = ContinuousClock.now
         var own = 0.0
         var machine: Double?
-        /// The CPU of the database sessions by process; nil unless all sessions are processes of this machine.
+        /// The CPU of the database sessions by process; nil if a session is not a process of this machine.
         var sessions: [Int32: Double]?
         /// The position in the WAL, in bytes.
         var wal: Int64?
@@ -80,9 +80,11 @@ struct BenchMeter: Sendable {
 
     // MARK: - Commits
 
-    /// Returns the times of a commit that the database writes to its disk and of a request that changes nothing, as
-    /// medians in milliseconds. Their difference is the flush of the WAL, with a replica's confirmation if commits wait
-    /// for it.
+    /// Returns two medians in milliseconds: the time of a commit that the database writes to its disk, and the time of
+    /// a request that changes nothing.
+    ///
+    /// The difference of the two times is the flush of the WAL. It includes a replica's confirmation if commits wait
+    /// for the confirmation.
     func commitTimes(samples: Int = 40) async -> (commit: Double, roundTrip: Double)? {
         do {
             var times: [[Double]] = [[], []]
@@ -134,8 +136,8 @@ struct BenchMeter: Sendable {
     /// The average number of runnable tasks in the last minute.
     static var loadAverage: Double? { text(of: "/proc/loadavg")?.split(separator: " ").first.flatMap { Double($0) } }
 
-    /// The number of cores to which a control group limits this process, such as a container's CPU limit; nil without a
-    /// limit.
+    /// The number of cores to which a control group limits this process, such as a container's CPU limit; nil if there
+    /// is no limit.
     static var coreLimit: Double? {
         guard let fields = text(of: "/sys/fs/cgroup/cpu.max")?.trimmed.split(separator: " "), fields.count == 2,
             let quota = Double(fields[0]), let period = Double(fields[1]), period > 0

@@ -6,7 +6,7 @@ import SyncModel
 struct BenchReport: Sendable {
     var postgres = ""
     var machine = BenchMachine()
-    /// The time of a small commit and of its flush in milliseconds; nil if it cannot be measured.
+    /// The times of a small commit and of its flush in milliseconds; nil if they cannot be measured.
     var commit: (total: Double, flush: Double)?
     var stages: [Stage] = []
     var assumptions = BenchAssumptions()
@@ -42,7 +42,7 @@ struct BenchReport: Sendable {
 struct BenchMachine: Sendable {
     /// The number of the machine's cores.
     var cores = 1
-    /// The number of cores to which a control group limits the process; nil without a limit.
+    /// The number of cores to which a control group limits the process; nil if there is no limit.
     var limit: Double?
 }
 
@@ -55,7 +55,7 @@ struct BenchUse: Sendable {
     /// Cores of this machine that were busy.
     var busy: Double?
     var walPerMutation: Double?
-    /// The number of samples by the sampled session's wait.
+    /// The number of samples of each wait of the sessions.
     var waits: [BenchWait: Int] = [:]
 
     init() {}
@@ -93,7 +93,7 @@ enum BenchLimit: String, Sendable, CaseIterable {
     case roundTrips = "round_trips"
     case unknown
 
-    /// The share of busy cores at which the CPU counts as the limit; scheduling leaves the rest idle.
+    /// If this share of the cores or more is busy, the CPU is the limit. Because of scheduling, the rest stays idle.
     static let busyShare = 0.85
 
     /// - Returns: the CPU of this machine if it is busy, otherwise the most frequent wait of the database sessions.
@@ -156,7 +156,8 @@ struct BenchAssumptions: Sendable {
     /// The share of the measured rate that the busiest minute may use.
     static let utilization = 0.5
 
-    /// Returns the number of active users whose busiest minute uses half of the rate, rounded down to two digits.
+    /// Returns the number of active users, rounded down to two digits. In their busiest minute, they use half of the
+    /// rate.
     func users(at rate: Double) -> Int {
         let users = rate * Self.utilization * 86_400 / Double(editsPerDay * peakFactor)
         guard users >= 1, users < 1e15 else { return 0 }
@@ -169,7 +170,7 @@ struct BenchAssumptions: Sendable {
 // MARK: - Output
 
 extension BenchReport {
-    /// For people.
+    /// The output for people.
     var text: String {
         var lines = ["", "PostgreSQL \(postgres), \(place); \(cores)"]
         if let commit {
@@ -236,13 +237,13 @@ extension BenchReport {
 
     private static func time(_ milliseconds: Double?) -> String { milliseconds.map { "\(decimal($0)) ms" } ?? "-" }
 
-    /// With one digit, or two below 1.
+    /// Returns a number with one decimal, or with two decimals if it is below 1.
     static func decimal(_ number: Double) -> String {
         let unit: Double = abs(number) < 1 ? 100 : 10
         return "\((number * unit).rounded() / unit)"
     }
 
-    /// With commas between thousands.
+    /// Returns a number with commas between thousands.
     static func whole(_ number: Double) -> String {
         let digits = Array(String(Int(number.rounded())))
         let groups = stride(from: digits.count, to: 0, by: -3).map { String(digits[max(0, $0 - 3)..<$0]) }
@@ -251,7 +252,7 @@ extension BenchReport {
 }
 
 extension BenchReport {
-    /// The JSON output; numbers in milliseconds, cores and shares from 0 to 1.
+    /// Writes the JSON output, with times in milliseconds, CPU use in cores, and shares from 0 to 1.
     func writeMembers(to writer: inout JSONWriter) {
         writer.member("version", Version.current)
         writer.member("postgres", postgres)
@@ -309,6 +310,6 @@ extension BenchReport {
         writer.member("limit", BenchLimit.of(stage.use, on: machine).rawValue)
     }
 
-    /// With three digits.
+    /// Returns a number with up to three decimals.
     private static func number(_ number: Double) -> [UInt8] { Array("\((number * 1_000).rounded() / 1_000)".utf8) }
 }

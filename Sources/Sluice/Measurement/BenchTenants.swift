@@ -8,23 +8,25 @@ import SyncStore
 
 /// The temporary organizations of `sluice bench`.
 ///
-/// No user can push to them over HTTP. They have random ids and no external ids, and serve only provisioned users, but
-/// no user is provisioned. The benchmark pushes through the engine, which does not check this.
+/// No user can push to these organizations over HTTP: they have random ids and no external ids, and serve only
+/// provisioned users, but no user is provisioned. The benchmark pushes through the engine, which does not check whether
+/// users are provisioned.
 struct BenchTenants: Sendable {
     /// The first words of the organizations' names.
     static let prefix = "sluice bench"
     /// The number of organizations. A group commit of a gateway usually contains pushes of several organizations.
     static let count = 20
-    /// The seconds after its last heartbeat for which a gateway counts as running. Gateways send one every 5 seconds.
+    /// The seconds for which a gateway is considered running after its last heartbeat. Gateways send a heartbeat
+    /// every 5 seconds.
     static let gatewaySeconds: Int64 = 20
 
     let administration: Administration
 
-    /// Returns the complete name. It contains the id, so that an organization with a similar name is not mistaken for a
-    /// temporary organization.
+    /// Returns the complete name. The name contains the id, so that an organization with a similar name is not mistaken
+    /// for a temporary organization.
     static func name(of organization: UUID) -> String { "\(prefix) \(organization.lowercased)" }
 
-    /// Returns the user with a number, 0 or more, whose id begins like the organization's.
+    /// Returns the id of the user with a number, 0 or more. The id begins like the organization's id.
     ///
     /// ``strangerStatement`` recognizes these ids.
     static func user(_ number: UInt16, of organization: UUID) -> UUID {
@@ -61,7 +63,7 @@ struct BenchTenants: Sendable {
         return found
     }
 
-    /// Whether the organization has the name and the settings of a temporary organization, and admits no users.
+    /// Whether the organization has the name and the settings of a temporary organization, and no external id.
     static func isOurs(_ organization: OrganizationRow) -> Bool {
         organization.name == name(of: organization.id) && organization.settings.provisioning == .explicit
             && organization.externalIDs.isEmpty

@@ -30,9 +30,9 @@ package struct Authenticator: Sendable {
         return Caller(organization: organization, user: user, expiresAt: claims.expiresAt, tokenContext: tokenContext)
     }
 
-    /// Returns the caller of a request from the cache; nil if the cache does not have all data about the caller.
+    /// Returns the caller of a request if the cache contains all data about the caller.
     ///
-    /// The token must be valid, and the organization must be active and have no quotas.
+    /// Returns nil otherwise, and also if the token is invalid, or if the organization is not active or has quotas.
     package func cachedCaller(_ headers: HTTPFields) -> Caller? {
         guard let token = try? BearerToken.of(headers),
             let claims = verifier.knownClaims(token, now: now()),
@@ -55,7 +55,7 @@ package struct Authenticator: Sendable {
 
     /// Whether the settings still accept the issuer of a caller's token for the organization.
     ///
-    /// This reads only the gateway's settings, not the data that operators write to the database.
+    /// This method reads only the gateway's settings, not the data that operators write to the database.
     package func isStillAuthorized(_ caller: Caller) -> Bool {
         guard let tokenContext = caller.tokenContext else { return true }
         return verifier.stillSpeaks(
@@ -65,7 +65,7 @@ package struct Authenticator: Sendable {
         )
     }
 
-    /// Returns an active organization. All requests together cause one query in five seconds.
+    /// Returns an active organization from the catalog, which caches it for five seconds for all requests.
     ///
     /// - Throws: the reason why the organization is not served.
     @discardableResult
@@ -78,9 +78,10 @@ package struct Authenticator: Sendable {
         }
     }
 
-    /// Returns the user to whom a user's requests belong: for a joined user, the target of the join.
+    /// Returns the owner of a user's requests: for a joined user the target of the join, otherwise the user.
     ///
-    /// - Throws: `user_unknown` if an operator provisions users, and has not provisioned this user.
+    /// - Throws: `user_unknown` if only operators provision users of the organization, and the owner is not
+    ///   provisioned.
     package func owner(of user: UUID, in organization: Organization) async throws(Problem) -> UUID {
         let owner = try await catalog.owner(of: user, in: organization.id)
         if organization.settings.provisioning == .explicit {
@@ -89,14 +90,14 @@ package struct Authenticator: Sendable {
         return owner
     }
 
-    /// Checks at intervals whether a waiting request's caller is still served.
+    /// Checks whether the caller of a waiting request is still served. The wait calls this method at intervals.
     ///
-    /// The issuer of the token must still be accepted for the organization. The organization must be active and still
-    /// have the name in the token. The user must be provisioned. The user must not have been joined into another user,
-    /// and no such join may be in progress.
+    /// The issuer of the token must still be accepted for the organization. The organization must be active, and must
+    /// still have the name that the token contains. The user must be provisioned. The user must not have been joined
+    /// into another user, and no such join may be in progress.
     ///
-    /// - Throws: the reason why the caller is not served. It is ``WaitEnded`` while the user is being joined, and
-    ///   afterwards. Another 503 means that the state is unknown at the moment.
+    /// - Throws: the reason why the caller is not served. This is ``WaitEnded`` if the user was joined or is being
+    ///   joined. Any other error with status 503 means that the check itself failed.
     private func checkServed(_ caller: Caller) async throws {
         guard isStillAuthorized(caller) else { throw Problem.unknownOrganization }
         if let name = caller.tokenContext?.name, try await identities.organization(name) != caller.organization.id {
@@ -167,7 +168,7 @@ package struct Authenticator: Sendable {
 
 /// Resolves the organization and the user of a token.
 extension Authenticator {
-    /// Returns the organization of a request, and the name by which it was found, if the token contains a name.
+    /// Returns the organization of a request. If the token identifies it by a name, the result also contains the name.
     ///
     /// - Throws: `organization_unknown`.
     package func organization(
@@ -184,7 +185,7 @@ extension Authenticator {
         }
     }
 
-    /// Returns ``organization(of:_:)`` from the cache alone; nil if it is unknown.
+    /// Returns the result of ``organization(of:_:)`` if the cache contains it; nil otherwise.
     package func cachedOrganization(of claims: TokenClaims, _ headers: HTTPFields) -> (id: UUID, name: ExternalID?)? {
         switch try? OrganizationChoice(of: claims.organization, chosen: headers[.sluiceOrganization]) {
         case nil: return nil
@@ -198,15 +199,14 @@ extension Authenticator {
     /// The user or subject of a token.
     package enum Bearer {
         case user(UUID)
-        /// A subject without a user. A request that requires the user creates the user.
+        /// A subject that has no user yet. ``Authenticator/user(of:in:)`` creates the user.
         case newcomer(Subject)
     }
 
-    /// Returns the bearer of a token, and changes nothing.
+    /// Returns the user or subject of a token, and creates no user.
     ///
-    /// - Throws: `user_unknown` for a reserved id, and for an id that Sluice created for a subject. Such an id belongs
-    ///   to the user with that subject, so a token that contains the id itself is refused. Also errors of
-    ///   ``Identities/user(_:in:)``.
+    /// - Throws: `user_unknown` for a reserved id, and for an id that Sluice created for a subject. A token must
+    ///   identify such a user by the subject, not by the id. Also errors of ``Identities/user(_:in:)``.
     package func bearer(of claims: TokenClaims, in organization: Organization) async throws(Problem) -> Bearer {
         switch claims.user {
         case .id(let user):
@@ -231,7 +231,7 @@ extension Authenticator {
         }
     }
 
-    /// Returns the user of a token from the cache alone; nil if it is unknown.
+    /// Returns the user of a token if the cache contains the user; nil otherwise.
     package func cachedUser(of claims: TokenClaims, in organization: UUID) -> UUID? {
         switch claims.user {
         case .id(let user):

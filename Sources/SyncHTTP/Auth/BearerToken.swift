@@ -22,7 +22,8 @@ package enum BearerToken {
 
     /// Returns the text after the scheme; nil if it is not a single token. The scheme may be in upper or lower case.
     ///
-    /// Several header fields are joined by commas, which a token cannot contain.
+    /// The values of repeated header fields are joined by commas. A token cannot contain a comma, so repeated fields
+    /// result in nil.
     package static func parse(_ value: String) -> Substring? {
         let scheme = "bearer "
         guard Substring(value.utf8.prefix(scheme.utf8.count)).lowercased() == scheme else { return nil }
@@ -50,8 +51,8 @@ package enum BearerToken {
 
     /// Returns text that is valid in a header between quotes (RFC 6750, 3): ASCII without `"` and `\`.
     ///
-    /// So quotes in a description are replaced by the other kind. In a path of the settings, both kinds have the same
-    /// meaning.
+    /// Double quotes become single quotes, so that a path of the settings in a description, such as `$["org"]`, keeps
+    /// its meaning. All other characters that are not valid become `?`.
     private static func plain(_ description: String) -> String {
         String(
             description.unicodeScalars.map { character in

@@ -10,7 +10,7 @@ package import Tokens
 package struct Caller: Sendable {
     /// How the caller's token identified the organization.
     ///
-    /// Settings and operators can revoke this access while a request lasts.
+    /// A change of the settings, or an operator, can revoke this access while a request is in progress.
     package struct TokenContext: Sendable {
         /// The name of the issuer in the settings; nil for the issuer without a name.
         package let issuer: ByteExactString?
@@ -29,7 +29,7 @@ package struct Caller: Sendable {
     package let user: UUID
     /// The time at which the token expires, in seconds since 1970.
     package let expiresAt: Int64
-    /// The token's context; nil for a source of events, which has a token of this gateway.
+    /// The token's context; nil for a source of events, because this gateway issued its token.
     package var tokenContext: TokenContext?
 
     package init(organization: Organization, user: UUID, expiresAt: Int64, tokenContext: TokenContext? = nil) {
@@ -40,8 +40,9 @@ package struct Caller: Sendable {
     }
 }
 
-/// Determines the response to a request with a verified token, by the steps that a real request takes. It changes
-/// nothing.
+/// Determines whether a request with a verified token would be served.
+///
+/// The dry run takes the same steps as a real request, but changes nothing.
 package struct AuthorizationDryRun: Sendable {
     package enum Verdict: Sendable {
         /// The request belongs to this user.
@@ -67,7 +68,7 @@ package struct AuthorizationDryRun: Sendable {
     }
 
     /// - Parameter chosen: the request's `X-Sluice-Organization`.
-    /// - Returns: the organization, if the checks reach it, and the verdict.
+    /// - Returns: the verdict, and the organization if it was found and is active.
     package func verdict(
         on claims: TokenClaims,
         chosen: String?
@@ -91,15 +92,15 @@ package struct AuthorizationDryRun: Sendable {
 
 /// The organization of a request.
 ///
-/// It is the token's organization. If the token contains several organizations, `X-Sluice-Organization` selects one of
-/// them. The header never adds an organization.
+/// The token specifies the organization. If the token contains several organizations, `X-Sluice-Organization` selects
+/// one of them. The header cannot select an organization that is not in the token.
 package enum OrganizationChoice: Equatable {
     case id(UUID)
     /// The issuer's name for the organization.
     case name(ByteExactString)
 
-    /// - Parameter chosen: the header: a name from the token, percent-encoded if it is not ASCII or has a `%`, or the
-    ///   organization's id if the token contains ids.
+    /// - Parameter chosen: the value of the header. If the token contains an id, this is the id. If the token contains
+    ///   names, this is one of the names, percent-encoded if the name contains `%` or is not ASCII.
     /// - Throws: `organization_unknown`, with the same text for every organization that is not in the token.
     package init(of organization: TokenClaims.Organization, chosen: String?) throws(Problem) {
         switch organization {
@@ -125,8 +126,8 @@ package enum OrganizationChoice: Equatable {
 }
 
 extension Problem {
-    /// The problem of an organization that does not exist or is being purged, or for which the token's issuer is not
-    /// accepted. All three have the same text.
+    /// The organization does not exist, is being purged, or does not accept the token's issuer. The text is the same in
+    /// all three cases.
     package static var unknownOrganization: Problem {
         Problem(.organizationUnknown, "The organization of this token is unknown.")
     }

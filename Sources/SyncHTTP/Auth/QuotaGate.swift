@@ -8,7 +8,8 @@ import Telemetry
 
 /// Applies organizations' quotas, and reports their state to callers.
 ///
-/// Every response has the fields `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers).
+/// Every response to a caller of an organization with quotas has the fields `RateLimit-Policy` and `RateLimit`
+/// (draft-ietf-httpapi-ratelimit-headers).
 package struct QuotaGate: Sendable {
     private let quotas: RequestQuotas
     private let logger: Logger
@@ -56,7 +57,8 @@ package struct QuotaGate: Sendable {
     }
 }
 
-/// The header fields about quotas. Both are structured fields (RFC 9651): lists of strings with parameters.
+/// The header fields `RateLimit-Policy` and `RateLimit`: lists of strings with parameters (structured fields, RFC
+/// 9651).
 package struct RateLimitFields {
     private let policy: String
     private let standing: String
@@ -72,13 +74,14 @@ package struct RateLimitFields {
         if !standing.isEmpty { fields[.rateLimit] = standing }
     }
 
-    /// Returns a quota: `q` units in `w` seconds. `qu` is the unit if it is not requests.
+    /// Returns a quota as text: `q` units in `w` seconds. For units other than requests, the parameter `qu` names the
+    /// unit.
     private static func item(_ quota: Quota) -> String {
         let text = "\"\(quota.kind.rawValue)\";q=\(quota.limit);w=\(quota.kind.seconds)"
         return quota.kind == .requests ? text : text + ";qu=\"mutations\""
     }
 
-    /// Returns the state of a quota: `r` remaining units, and `t` seconds until the quota is full again.
+    /// Returns a quota's state as text: `r` remaining units, and `t` seconds until the quota is full again.
     private static func item(_ standing: QuotaStatus) -> String {
         "\"\(standing.quota.kind.rawValue)\";r=\(standing.left);t=\(standing.seconds)"
     }

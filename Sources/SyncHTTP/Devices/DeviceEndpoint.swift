@@ -69,7 +69,7 @@ extension JSONWriter {
     }
 }
 
-/// `POST /v1/devices/{device_id}/pull`: the feed, with a device's own ids.
+/// `POST /v1/devices/{device_id}/pull`: returns the feed with the device's local ids.
 struct PullEndpoint: Sendable {
     /// The largest body, in bytes.
     private static let bodyBytes = 65_536
@@ -84,7 +84,8 @@ struct PullEndpoint: Sendable {
         bodies = BodyReader(limit: Self.bodyBytes, budget: budget)
     }
 
-    /// Responds with a page. With `wait`, an empty page is delayed until there is a change or the time is over.
+    /// Responds with a page. If the request has a `wait`, an empty page is delayed until there is a change or the
+    /// `wait` is over.
     func pull(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         let device = try exchange.uuid(at: 0)

@@ -23,13 +23,13 @@ struct ContractEndpoint: Sendable {
     }
 }
 
-/// `GET /.well-known/jwks.json`: the keys by which upstreams verify the gateway's signatures. It requires no token.
+/// `GET /.well-known/jwks.json`: the keys with which upstreams verify the gateway's signatures. It requires no token.
 struct KeySetEndpoint: Sendable {
     let jwks: [UInt8]
 
     func read(_ exchange: Exchange) async throws -> Answer {
         var answer = Answer(.ok, json: jwks)
-        // the time within which upstreams get a new key
+        // upstreams that cache the keys get a new key within five minutes
         answer.headers[.cacheControl] = "public, max-age=300"
         return answer
     }

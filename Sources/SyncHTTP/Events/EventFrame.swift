@@ -8,8 +8,9 @@ package enum EventFrame {
     /// The time for which a client must wait before it reconnects, in milliseconds.
     package static let retry = 2_000
 
-    /// The first frame. It has a cursor from which the client can resume, even if no event follows. Without data it is
-    /// not an event.
+    /// Returns the first frame, with a cursor from which the client can resume even if no event follows.
+    ///
+    /// Clients do not treat this frame as an event, because it has no data.
     package static func opening(_ cursor: EventCursor) -> [UInt8] {
         Array("retry: \(retry)\nid: \(cursor.text)\n\n".utf8)
     }
@@ -37,7 +38,7 @@ package enum EventFrame {
         }
     }
 
-    /// The event that the feed has changes up to a position that the caller may see.
+    /// Returns a hint that the caller can pull changes of the feed, up to the position in the cursor.
     ///
     /// - Parameter user: the user of the cursor.
     package static func changes(_ cursor: EventCursor, of user: UUID) -> [UInt8] {
@@ -54,7 +55,7 @@ package enum EventFrame {
         for byte in data {
             switch byte {
             case UInt8(ascii: "\n"): bytes += "\ndata: ".utf8
-            // a carriage return can only be white space between JSON tokens, and would otherwise end the line
+            // a carriage return would end the line; in JSON it can only be white space between tokens
             case UInt8(ascii: "\r"): bytes.append(UInt8(ascii: " "))
             default: bytes.append(byte)
             }
@@ -66,7 +67,7 @@ package enum EventFrame {
 
 /// One listener's turn: writes a few pages of events, a hint, or a keep-alive.
 struct EventStreamBatch {
-    /// The maximum number of pages of one turn, because other listeners wait for their turns.
+    /// The maximum number of pages of one turn. More pages would delay the other listeners.
     private static let pages = 8
 
     let store: Store
@@ -77,7 +78,7 @@ struct EventStreamBatch {
     /// - Returns: whether all work is done.
     /// - Throws: ``AccessRevoked``, `EventSubscriber.BudgetExhausted`, or the store's problems.
     func take(_ work: inout SubscriberState.Work, _ subscriber: EventSubscriber) async throws -> Bool {
-        // a suspended organization receives no events; all other reasons to end a stream are checked at intervals
+        // only a suspension is checked in each turn; `EventHub` checks the other reasons to end a stream at intervals
         do throws(Problem) {
             try await authenticator.activeOrganization(subscriber.caller.organization.id)
         } catch {

@@ -11,8 +11,8 @@ import Synchronization
 
 /// All listeners to events.
 ///
-/// Listeners without events cause no work. A few workers serve the others, a page at a time. So thousands of listeners
-/// to one push do not use up the memory or the database.
+/// Listeners without events cause no work. A few workers serve the listeners that have events, a few pages at a time.
+/// Therefore a push with thousands of listeners does not exhaust the memory or the database.
 final class EventHub: Service {
     /// The number of listeners that are served at the same time: half of the default size of the connection pool.
     static let workers = 4
@@ -42,7 +42,7 @@ final class EventHub: Service {
 
     private struct Listening {
         var subscribers: [ObjectIdentifier: EventSubscriber] = [:]
-        /// The listeners in the order of arrival.
+        /// The listeners of each user, in the order of arrival.
         var ofUser: [LaneKey: [EventSubscriber]] = [:]
         var registry = ListenerRegistry()
         var isClosed = false
@@ -53,7 +53,7 @@ final class EventHub: Service {
         listening.withLock { $0.registry.hasRoom(for: organization, limit: configuration.maximumListeners) }
     }
 
-    /// Adds a listener to whose socket no data have been written yet.
+    /// Adds a listener on a socket to which nothing has been written yet, not even the response's head.
     func adopt(_ socket: SocketHandover, _ caller: Caller, from cursor: EventCursor) async throws {
         let now = ContinuousClock.now
         let state = SubscriberState(cursor: cursor, now: now, end: now + longest(caller))
@@ -145,7 +145,7 @@ final class EventHub: Service {
         store.notifier.remove(subscriber, lane: subscriber.lane, feed: subscriber.interest)
     }
 
-    /// Returns the maximum duration of a stream: until its token expires, and at most the maximum age.
+    /// Returns the maximum duration of a stream: the rest of the token's lifetime, but at most the maximum age.
     private func longest(_ caller: Caller) -> Duration {
         min(configuration.maximumStream, .seconds(max(0, caller.expiresAt - configuration.now().seconds)))
     }
@@ -166,14 +166,14 @@ final class EventHub: Service {
         // callers are checked at least as often as keep-alives are sent
         let interval = min(configuration.streamCheckInterval, configuration.keepAlive)
         while (try? await Task.sleep(for: interval)) != nil {
-            // the state is unknown at the moment; the next check reads it
+            // after a failed check the state of the callers is unknown; the next check reads it again
             try? await check()
         }
     }
 
-    /// Ends the streams of callers who would now be refused or count as another user.
+    /// Ends the streams of callers who would now be refused, or whose requests would now belong to another user.
     ///
-    /// The check costs one statement for a thousand callers.
+    /// The check takes one statement for each thousand callers.
     private func check() async throws {
         var callers: [LongLivedSession: [EventSubscriber]] = [:]
         for subscriber in listening.withLock({ Array($0.subscribers.values) }) {
@@ -214,7 +214,7 @@ final class EventHub: Service {
             )
             subscriber.finish(left: isAllDone ? nil : work)
         } catch let problem as Problem where problem.code == .storeUnavailable || problem.code == .overloaded {
-            // the work is done after the database is available again; until then, the client can stay connected
+            // the client stays connected, and the work is done once the database is available again
             if work.keepsAlive { try? subscriber.write(EventFrame.keepAlive) }
             work.keepsAlive = false
             subscriber.finish(left: work, isLater: true)
@@ -228,11 +228,11 @@ final class EventHub: Service {
     }
 }
 
-/// The listeners of each organization, in the order of arrival. This type decides which listener is closed if there are
-/// too many.
+/// The listeners of each organization, in the order of arrival.
 ///
-/// The client of a closed listener reconnects to a replica, and misses no event. So no capacity is reserved: an
-/// organization can use all of it until other organizations have listeners.
+/// If there are too many listeners, this type decides which listener is closed. The client of a closed listener
+/// reconnects to a replica, and misses no event. Therefore no capacity is reserved: one organization can use all of it
+/// until other organizations have listeners.
 struct ListenerRegistry {
     private var listeners: [UUID: Deque<ObjectIdentifier>] = [:]
     private(set) var count = 0
@@ -249,8 +249,10 @@ struct ListenerRegistry {
         count -= 1
     }
 
-    /// Whether an organization may have one more listener. It may if the maximum is not reached, or if another
-    /// organization has more listeners than this organization would have.
+    /// Whether an organization may have one more listener.
+    ///
+    /// This is the case if the maximum number of listeners is not reached. It is also the case if another organization
+    /// has more listeners than this organization would have.
     func hasRoom(for organization: UUID, limit: Int) -> Bool {
         guard count >= limit else { return true }
         let own = listeners[organization]?.count ?? 0

@@ -9,14 +9,14 @@ import Synchronization
 
 /// One listener to events: a socket without an HTTP connection, a cursor, and pending changes.
 ///
-/// It needs some kilobytes while there are no events. Unsent bytes are only in the channel.
+/// A listener without events uses a few kilobytes. Only the channel buffers unsent bytes.
 final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     typealias InboundIn = ByteBuffer
 
-    /// Other listeners use the whole memory budget, so nothing was written.
+    /// Nothing was written, because other listeners use the whole memory budget.
     struct BudgetExhausted: Error {}
 
-    /// The length up to which frames are always written: openings, hints, keep-alives.
+    /// The size in bytes below which frames are written even if the budget is used up: openings, hints, keep-alives.
     private static let shortBytes = 1_024
 
     let caller: Caller
@@ -28,7 +28,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
     /// - Parameters:
     ///   - onWork: called when the listener has work for a worker.
-    ///   - onEnd: called once.
+    ///   - onEnd: called once, when the stream ends.
     init(
         _ caller: Caller,
         channel: any Channel,
@@ -62,19 +62,20 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
         if state.withLock({ $0.finish(left: left, isLater: isLater) }) { onWork(self) }
     }
 
-    /// Whether the connection accepts more data once earlier writes have reached it.
+    /// Returns whether the channel accepts more data, after all earlier writes have reached the channel.
     func takesMore() async throws -> Bool {
         try await channel.eventLoop.submit { [channel] in channel.isWritable }.get()
     }
 
     var isOver: Bool { state.withLock { $0.isOver } }
 
-    /// Writes bytes, and records the listener's cursor. The bytes count toward the memory budget until the system has
-    /// accepted them.
+    /// Writes bytes, and records the listener's cursor.
+    ///
+    /// The bytes count toward the memory budget until the operating system has accepted them. A listener whose channel
+    /// is not writable gets no work, so nothing is written to it.
     ///
     /// - Parameter cursor: the cursor after these bytes; nil if they do not advance it.
-    /// - Throws: ``BudgetExhausted`` if other listeners hold too much of the budget. A listener whose channel is not
-    ///   writable gets no work, so nothing is written to it.
+    /// - Throws: ``BudgetExhausted`` if other listeners use too much of the budget.
     func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(BudgetExhausted) {
         if bytes.count < Self.shortBytes || budget.held == 0 {
             budget.count(bytes.count, for: lane)
@@ -96,7 +97,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
         }
     }
 
-    /// Closes the stream. If it is called several times, the first reason applies.
+    /// Closes the stream. If this method is called several times, the first reason applies.
     func close(_ end: EventStreamEnd) {
         guard state.withLock({ $0.close() }) else { return }
         onEnd(self, end)
@@ -135,7 +136,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
 
 // MARK: - SubscriberState
 
-/// A listener's pending work and deadlines. It makes the decisions that ``EventSubscriber`` executes.
+/// A listener's pending work and deadlines. This type makes the decisions that ``EventSubscriber`` executes.
 struct SubscriberState {
     /// All pending work of a listener.
     struct Work {
@@ -156,18 +157,18 @@ struct SubscriberState {
 
     private(set) var cursor: EventCursor
     private(set) var isOver = false
-    /// The latest time at which the stream ends.
+    /// The time at which the stream ends at the latest.
     private let end: ContinuousClock.Instant
     private var changes = PendingChanges()
     private var isFirst = true
     private var keepsAlive = false
-    /// Whether the listener is queued, or a worker serves it.
+    /// Whether the listener is queued or is being served by a worker.
     private var isInHand = true
     private var isWritable = true
     private var lastWrite: ContinuousClock.Instant
     private var blockedSince: ContinuousClock.Instant?
 
-    /// Creates a listener, which is queued because there may be changes after its cursor.
+    /// Creates a listener that is already queued, because there may be changes after its cursor.
     init(cursor: EventCursor, now: ContinuousClock.Instant, end: ContinuousClock.Instant) {
         self.cursor = cursor
         self.end = end
@@ -175,9 +176,9 @@ struct SubscriberState {
         changes.laneChanged()
     }
 
-    /// Records changes, or another reason to work.
+    /// Records changes.
     ///
-    /// - Returns: whether to queue the listener.
+    /// - Returns: whether the listener must be queued.
     mutating func record(_ change: (inout PendingChanges) -> Void) -> Bool {
         change(&changes)
         return queues()
@@ -213,7 +214,7 @@ struct SubscriberState {
     /// - Parameters:
     ///   - left: the remaining work.
     ///   - isLater: whether the remaining work can wait until the next tick.
-    /// - Returns: whether to queue the listener again.
+    /// - Returns: whether the listener must be queued again.
     mutating func finish(left: Work?, isLater: Bool) -> Bool {
         isInHand = false
         if let left {
@@ -262,9 +263,10 @@ enum EventStreamEnd: String, Sendable, CaseIterable {
     case refused
     /// The client did not read the data.
     case slow
-    /// The user opened so many newer streams that the oldest was closed.
+    /// There were too many streams. This stream was the oldest of its user, or of the organization with the most
+    /// streams.
     case superseded
-    /// The organization's data were purged or restored.
+    /// The stream could not continue, for example because the organization's data were purged or restored.
     case failed
 }
 

@@ -19,8 +19,8 @@ struct EventsEndpoint: Sendable {
         answer.headers[.cacheControl] = "no-store"
         // nginx would otherwise delay events until a buffer is full
         answer.headers[.xAccelBuffering] = "no"
-        // the response to a HEAD has no Content-Length, because a stream has no length; so its end is the end of the
-        // connection
+        // a stream has no length, so the response to a HEAD has no Content-Length; it ends when the connection is
+        // closed
         if exchange.request.method == .head {
             answer.successor = { socket in try await socket.close() }
         } else {
@@ -29,7 +29,8 @@ struct EventsEndpoint: Sendable {
         return answer
     }
 
-    /// Returns the last event's id. A browser that has received no event sends an empty id.
+    /// Returns the last event's id. A browser that has received no event sends an empty id, for which the result is
+    /// nil.
     private func lastEventID(_ exchange: Exchange) -> String? {
         exchange.headers[.lastEventID].flatMap { $0.isEmpty ? nil : $0 }
     }

@@ -7,8 +7,10 @@ package import SyncStore
 package import Telemetry
 package import Tokens
 
-/// A part of the gateway around the engine: its additions to the listeners, the metrics, the engine's transactions and
-/// the services. The engine works without any feature, and no feature uses another feature.
+/// A part of the gateway outside of the engine.
+///
+/// A feature adds routes to the listeners, rows to the engine's transactions, metrics, and services. The engine works
+/// without any feature, and no feature uses another feature.
 package protocol Feature: Sendable {
     /// Adds the feature's rows to the engine's transactions.
     static var participants: [any CommitParticipant] { get }
@@ -18,7 +20,8 @@ package protocol Feature: Sendable {
 
     /// Describes the metrics that the feature's code counts.
     ///
-    /// Called before that code creates the metrics, because a metric keeps the description with which it was created.
+    /// Called before the feature's code creates the metrics, because the description of a metric cannot change
+    /// afterwards.
     static func describeMetrics(in registry: PrometheusRegistry)
 
     /// Creates the feature's parts, and starts nothing.
@@ -61,8 +64,7 @@ package struct GatewayContext: Sendable {
     package let configuration: HTTPConfiguration
     package let registry: PrometheusRegistry
     package let logger: Logger
-    /// The verifier, which resolves the user whom an issuer's token identifies. If it is nil, every subject gets a
-    /// separate user.
+    /// Determines which user a name of an issuer identifies. If it is nil, every subject gets a separate user.
     package var verifier: TokenVerifier?
     /// Returns the open circuit breakers of this process, up to a maximum number.
     package var circuits: @Sendable (Int) -> [CircuitReport] = { _ in [] }
@@ -76,18 +78,18 @@ package struct GatewayContext: Sendable {
     }
 }
 
-/// Bounds of the features' workers in this process.
+/// Settings of the features' workers in this process.
 package struct WorkerSettings: Sendable {
-    /// The number of webhook endpoints to which messages are sent concurrently; `SLUICE_MAX_WEBHOOKS`.
+    /// The number of webhook endpoints to which messages are sent concurrently (`SLUICE_MAX_WEBHOOKS`).
     package var webhooks = 64
-    /// The key that signs webhook deliveries asymmetrically, `SLUICE_WEBHOOK_SIGNING_KEY`. If it is nil, only
-    /// endpoints' secrets sign.
+    /// The key that signs webhook deliveries asymmetrically (`SLUICE_WEBHOOK_SIGNING_KEY`). If it is nil, deliveries
+    /// are signed only with their endpoints' secrets.
     package var webhookSigningKey: WebhookSigningKey?
-    /// The number of databases whose logs are followed concurrently; `SLUICE_MAX_REPLICATIONS`.
+    /// The number of databases whose replication logs are read concurrently (`SLUICE_MAX_REPLICATIONS`).
     package var replications = 16
-    /// The number of sources that are polled concurrently; `SLUICE_MAX_POLLS`.
+    /// The number of sources that are polled concurrently (`SLUICE_MAX_POLLS`).
     package var polls = 32
-    /// The seconds from the end of a retention run to the next run; `SLUICE_RETENTION_INTERVAL_SECONDS`.
+    /// The seconds from the end of a retention run to the next run (`SLUICE_RETENTION_INTERVAL_SECONDS`).
     package var retentionInterval: Double = 3_600
 
     package init() {}

@@ -11,7 +11,8 @@ struct ChangesEndpoint: Sendable {
     let store: Store
     let longestWait: Duration
 
-    /// Responds with a page. With `wait`, an empty page is delayed until there is a change or the time is over.
+    /// Responds with a page. If the request has a `wait`, an empty page is delayed until there is a change or the
+    /// `wait` is over.
     func page(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let names: Set = ["since", "limit", "entity_type", "channel", "others", "wait"]
         let query = try URLQuery(of: exchange, allowing: names)

@@ -20,8 +20,8 @@ package struct BodyReader: Sendable {
     ///
     /// The text counts toward the memory budget until `use` returns. `use` must not keep a part of it.
     ///
-    /// - Parameter isOptional: whether the body may be absent. If it is, `use` gets no bytes, and no media type is
-    ///   required.
+    /// - Parameter isOptional: whether the body may be absent. For an absent body `use` gets no bytes, and no media
+    ///   type is required.
     package func withBody<Result>(
         of exchange: Exchange,
         isOptional: Bool = false,
@@ -41,9 +41,9 @@ package struct BodyReader: Sendable {
         return try await use(body)
     }
 
-    /// Passes a body whose sender is not authenticated yet to `use`, within a separate budget.
+    /// Passes a body to `use` before its sender is authenticated.
     ///
-    /// The body does not count toward ``budget``.
+    /// The body counts toward a separate budget instead of ``budget``.
     package func withUnverifiedBody<Result>(
         of exchange: Exchange,
         addressedTo source: UUID,
@@ -71,7 +71,7 @@ package struct BodyReader: Sendable {
     /// Returns `Content-Length`; refuses a body that is too large before reading it.
     private func announcedLength(_ headers: HTTPFields) throws(Problem) -> Int? {
         guard let text = headers[.contentLength] else { return nil }
-        // digits that do not fit into an Int are a length beyond every limit; the parser has refused all other texts
+        // the parser has refused all texts except digits; digits that do not fit into an Int exceed every limit
         guard let length = Int(text), length <= limit else { throw tooLarge }
         return length
     }
@@ -106,8 +106,10 @@ package struct BodyReader: Sendable {
         return bytes
     }
 
-    /// The initial capacity for a body. A body in one part is copied once. A longer body uses memory only as it
-    /// arrives, regardless of the announced length.
+    /// The initial capacity for a body.
+    ///
+    /// A body that arrives in one part fits, and is copied once. The announced length of a longer body counts only up
+    /// to 64 KiB, because a body must not use memory before it arrives.
     private func firstCapacity(_ arrived: Int, _ announced: Int?) -> Int {
         max(arrived, min(announced ?? 0, 65_536))
     }
@@ -134,16 +136,16 @@ package enum MediaType {
         }
     }
 
-    /// Whether a value is `application/json`, with any parameters. No parameter has a meaning for JSON, which is always
-    /// UTF-8 (RFC 8259, 11).
+    /// Whether a value is `application/json`, with any parameters. Parameters are ignored, because JSON is always UTF-8
+    /// (RFC 8259, 11).
     package static func isJSON(_ value: String) -> Bool {
         if value == "application/json" { return true }
         let type = value.utf8.prefix { $0 != UInt8(ascii: ";") }
         return type.trimmed.lowercased == "application/json" && isOne(value)
     }
 
-    /// Whether a value comes from a single header field. The values of repeated fields are joined by commas, whereas a
-    /// single value contains a comma only within quotes.
+    /// Whether a value comes from a single header field. The values of repeated fields are joined by commas. A single
+    /// value contains a comma only within quotes.
     private static func isOne(_ value: String) -> Bool {
         var isQuoted = false
         var isEscaped = false

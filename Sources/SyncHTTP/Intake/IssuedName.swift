@@ -10,7 +10,7 @@ package struct IssuedName: Sendable {
     package init() {}
 
     /// - Parameters:
-    ///   - what: the object, for errors.
+    ///   - what: the name of the object in errors, such as "a user".
     ///   - member: the name of the member that contains the organization or the user.
     package static func table(_ what: String, _ member: String) -> MemberTable<Self, Never> {
         let issuer = "must be a text of up to \(ExternalName.maximumIssuerBytes) bytes without control characters"

@@ -8,7 +8,8 @@ package struct PreferenceList: Sequence, IteratorProtocol {
         rest = text[...].utf8
     }
 
-    /// Returns the next preference: its name in lower case, and its value, empty if it has no value.
+    /// Returns the next preference: its name in lower case, and its value, which is empty if the preference has no
+    /// value.
     package mutating func next() -> (name: String, value: String)? {
         while true {
             skip { $0.isBlank || $0 == UInt8(ascii: ",") }
@@ -35,7 +36,7 @@ package struct PreferenceList: Sequence, IteratorProtocol {
         return String(Substring(token))
     }
 
-    /// Reads a quoted string (RFC 9110, 5.6.4). A string without an end extends to the end of the field.
+    /// Reads a quoted string (RFC 9110, 5.6.4). A string without a closing quote extends to the end of the field.
     private mutating func quoted() -> String {
         var bytes: [UInt8] = []
         rest.removeFirst()

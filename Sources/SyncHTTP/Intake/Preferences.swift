@@ -5,8 +5,8 @@ import SyncModel
 ///
 /// Unknown and invalid preferences are ignored. If a preference is repeated, the first one applies.
 package struct Preferences: Sendable, Equatable {
-    /// `handling`: whether either all mutations are accepted or no mutation is. Nil if not requested; then each is
-    /// accepted or rejected separately.
+    /// `handling`: if true, either all mutations are accepted or no mutation is. If false or nil (not requested), each
+    /// mutation is accepted or rejected separately.
     private(set) var isStrict: Bool?
     /// `wait`: the time for which the response may be delayed.
     private(set) var wait: Duration?
@@ -42,7 +42,7 @@ package struct Preferences: Sendable, Equatable {
         return honoured.isEmpty ? nil : honoured.joined(separator: ", ")
     }
 
-    /// The preferences of a response that is not delayed, so that `wait` is not honored.
+    /// The preferences without `wait`, for a response that is never delayed.
     package var withoutWait: Preferences {
         var preferences = self
         preferences.wait = nil

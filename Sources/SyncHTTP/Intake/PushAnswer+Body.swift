@@ -20,16 +20,16 @@ extension PushAnswer: AnswerBody {
 }
 
 extension PushAnswer {
-    /// The maximum number of bytes of the response.
+    /// The maximum size of the response, in bytes.
     package var estimatedBytes: Int { leastBytes + min(contentBytes, contentRoom) }
 
-    /// The maximum number of bytes of the response without its large parts.
+    /// The maximum size of the response without its large parts, in bytes.
     package var leastBytes: Int {
         let long = mappings.reduce(0) { $0 + max(0, ($1.serverID?.text.utf8.count ?? 0) - WorkCost.mapping / 2) }
         return WorkCost.answer(entries: verdicts.count, mappings: mappings.count) + long
     }
 
-    /// The number of bytes of the response's large parts, some of which it may omit.
+    /// The size of the response's large parts, in bytes. The response may omit some of these parts.
     package var contentBytes: Int { verdicts.reduce(0) { $0 + ($1.record?.contentBytes ?? 0) } }
 }
 

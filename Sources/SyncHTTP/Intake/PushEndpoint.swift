@@ -8,7 +8,8 @@ import Telemetry
 
 /// `POST /v1/mutations`: accepts a batch, and returns each mutation's result.
 ///
-/// `POST /v1/mutations/preview`: returns the results that the batch would have. The bodies of both share one budget.
+/// `POST /v1/mutations/preview`: returns the results that the batch would have. The two endpoints share one budget for
+/// bodies.
 package struct PushEndpoint: Sendable {
     package let store: Store
     package let bodies: BodyReader
@@ -99,7 +100,8 @@ package struct PushEndpoint: Sendable {
         _ caller: Caller,
         _ preferences: Preferences
     ) async throws -> PushAnswer {
-        // reserved before the commit, because a committed push must not be refused for lack of memory
+        // the response's memory is reserved before the commit, because a committed push must not be refused for lack of
+        // memory
         try await exchange.hold.extend(to: WorkCost.answer(to: push))
         let answer = try await store.pushes.submit(
             push,
@@ -119,7 +121,7 @@ package struct PushEndpoint: Sendable {
 
     /// Delays the response if the caller requested it.
     ///
-    /// The push stays accepted. So it is not a failure if the wait ends early, or if there is no capacity for it.
+    /// The push is already accepted. Therefore errors of the wait, such as a lack of capacity, are ignored.
     private func settle(
         _ answer: PushAnswer,
         _ exchange: Exchange,
@@ -163,8 +165,8 @@ package struct PushEndpoint: Sendable {
         return reply
     }
 
-    /// Returns the error of a refused push. If the push was strict, the response's header states that it was handled
-    /// strictly.
+    /// Returns the error of a refused push. If the push was strict and failed validation, the response has the header
+    /// `Preference-Applied: handling=strict`.
     private func refusal(_ error: any Error, _ preferences: Preferences) -> any Error {
         guard let problem = error as? Problem, problem.code == .validationFailed, preferences.isStrict == true else {
             return error
@@ -174,20 +176,21 @@ package struct PushEndpoint: Sendable {
 }
 
 extension PushAnswer {
-    /// Returns the response with as much of its contents as the available memory permits; nil if the memory is not even
-    /// sufficient without contents.
+    /// Returns the response with its contents, or without them if the available memory is insufficient.
     ///
-    /// A client can read each mutation separately.
+    /// Returns nil if the memory is insufficient even without the contents. A client can get omitted contents by
+    /// reading each mutation separately.
     package func fittingAtOnce(_ hold: ResponseMemoryLease) -> PushAnswer? {
         if hold.tryAcquire(contentBytes == 0 ? leastBytes : estimatedBytes) { return self }
         let answer = withoutLarge
         return hold.tryAcquire(answer.leastBytes) ? answer : nil
     }
 
-    /// Returns the response with as much of its contents as the memory permits, after memory for the rest is available.
+    /// Returns the response like ``fittingAtOnce(_:)``, but waits for memory if necessary.
     ///
-    /// The push is accepted, so the response is sent even if the memory is not available in time. The memory then
-    /// counts as reserved, and the organization's next requests wait for its release.
+    /// After the wait, the response has no contents. The push is accepted, so the response is sent even if the memory
+    /// is not available in time. In this case the response exceeds the budget, and the organization's next requests
+    /// wait until its memory is released.
     package func fitting(_ hold: ResponseMemoryLease) async -> PushAnswer {
         if let answer = fittingAtOnce(hold) { return answer }
         try? await hold.extend(to: leastBytes)
@@ -207,12 +210,12 @@ extension PushAnswer {
 }
 
 extension PushEndpoint {
-    /// Begins a push whose response does not require more than the commit.
+    /// Begins a push if its response requires nothing but the commit.
     ///
-    /// All other pushes are left to ``push(_:_:)``. These include pushes that must be refused, which are rare, so that
-    /// they are refused in only one place.
+    /// All other pushes are left to ``push(_:_:)``. This includes pushes that must be refused: such pushes are rare,
+    /// and only one place needs to refuse them.
     ///
-    /// - Returns: whether the push has begun; if not, nothing has happened.
+    /// - Returns: whether the push has begun. If it has not, nothing was changed.
     package func pushDirectly(_ exchange: DirectExchange, _ caller: Caller) -> Bool {
         let preferences = Preferences(exchange.headers, longestWait: longestWait)
         guard preferences.wait == nil, exchange.headers[.expect] == nil,
@@ -245,7 +248,8 @@ extension PushEndpoint {
         return hasBegun
     }
 
-    /// Responds, after a further read or a wait for memory if a committed push requires it.
+    /// Responds to a push. If the push was committed, the response may first require a further read or a wait for
+    /// memory.
     private func complete(
         _ result: Result<PushAnswer, Problem>,
         _ exchange: DirectExchange,
@@ -276,7 +280,7 @@ private struct PushReservation: Sendable {
     private let bodies: FairBudget
     private let gate: AdmissionController
 
-    /// Reserves memory; nil if a part of the reservation must wait or is refused.
+    /// Reserves memory. Returns nil if the reservation would have to wait, or would be refused.
     package init?(_ bytes: Int, of user: LaneKey, _ bodies: BodyReader, _ gate: AdmissionController) {
         self.bytes = bytes
         self.user = user

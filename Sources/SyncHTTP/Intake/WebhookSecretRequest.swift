@@ -2,7 +2,7 @@ import JSONText
 package import StandardWebhooks
 package import SyncModel
 
-/// The body of a request for a new secret of an endpoint or a receiver (Standard Webhooks).
+/// The body of a request for a new secret of a webhook endpoint or a webhook receiver (Standard Webhooks).
 package struct WebhookSecretRequest: Sendable {
     /// The default number of seconds for which the previous secret also signs.
     package static let usualOverlap = 86_400

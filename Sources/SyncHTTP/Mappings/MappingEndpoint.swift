@@ -58,13 +58,13 @@ struct MappingEndpoint: Sendable {
 
 /// The body of a look-up: `{"client_ids":[…],"entity_type"?,"device_id"?}`.
 ///
-/// Local ids are numbers, for which the device's id and a type are required.
+/// A client id that is a number (a local id) requires the device's id and the entity type.
 struct MappingLookup: Sendable {
     /// The maximum number of ids in one look-up.
     static let maximumIDs = 1_000
 
     private(set) var clientIDs: [UUID] = []
-    /// Local ids of the device.
+    /// The client ids that are numbers.
     private(set) var numbers: [Int64] = []
     private(set) var entityType: String?
     private(set) var deviceID: UUID?

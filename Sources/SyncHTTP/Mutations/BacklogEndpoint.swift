@@ -3,7 +3,8 @@ package import JSONText
 package import SyncModel
 package import SyncStore
 
-/// `GET /v1/backlog`: the caller's mutations that are not final, and the reason why the lane does not run.
+/// `GET /v1/backlog`: the numbers of the caller's mutations that are neither succeeded nor discarded, and the reason
+/// why the lane does not run.
 package struct BacklogEndpoint: Sendable {
     package let store: Store
 
@@ -50,7 +51,7 @@ extension Backlog.Device: AnswerBody {
     }
 }
 
-/// A device's oldest mutation.
+/// Writes a device's oldest pending mutation.
 extension Backlog.Mutation: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
         writer.member("id", id)
@@ -69,7 +70,7 @@ extension LaneBlocker: AnswerBody {
     }
 }
 
-/// A lane's head.
+/// The mutation at the head of a lane.
 private struct Head: AnswerBody {
     package let mutation: Backlog.Mutation
 

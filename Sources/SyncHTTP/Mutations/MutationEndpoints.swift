@@ -8,7 +8,8 @@ package struct MutationEndpoints: Sendable {
     package let store: Store
     package let longestWait: Duration
 
-    /// Responds with one mutation. With `wait`, it responds once the mutation is settled or the time is over.
+    /// Responds with one mutation. If the request has a `wait`, the response is delayed until the mutation is settled
+    /// or the `wait` is over.
     package func read(_ exchange: Exchange, _ caller: Caller) async throws -> Answer {
         let id = try exchange.uuid(at: 0)
         let wait = try URLQuery(of: exchange, allowing: ["wait"]).wait(upTo: longestWait)
@@ -74,7 +75,7 @@ extension MutationDetail: AnswerBody {
 
 extension MutationPage: AnswerBody {
     package func writeMembers(to writer: inout JSONWriter) {
-        // the page already ends at the maximum size, so nothing is omitted
+        // the page already ends at the maximum size, so no contents are omitted
         var contents = AnswerContents(room: .max)
         writer.member("mutations", mutations.enumerated()) { writer, mutation in
             writer.object {
@@ -100,8 +101,9 @@ extension URLQuery {
         )
     }
 
-    /// Statuses of stored mutations, repeated or separated by commas. `rejected` is not allowed, because it is never
-    /// stored.
+    /// Returns the statuses in a parameter that may be repeated or contain several values separated by commas.
+    ///
+    /// `rejected` is not allowed, because rejected mutations are not stored.
     package func statuses(_ name: String) throws(Problem) -> [MutationStatus] {
         let known = MutationStatus.allCases.filter { $0 != .rejected }
         var statuses: [MutationStatus] = []
@@ -115,7 +117,8 @@ extension URLQuery {
         return statuses
     }
 
-    /// Statuses of id mappings, repeated or separated by commas.
+    /// Returns the statuses of id mappings in a parameter that may be repeated or contain several values separated by
+    /// commas.
     package func mappingStatuses(_ name: String) throws(Problem) -> [IDMapping.Status] {
         var statuses: [IDMapping.Status] = []
         for word in list(name) {

@@ -6,7 +6,7 @@ extension MutationRecord {
     /// Writes the members of a result into an open object.
     ///
     /// - Parameters:
-    ///   - replayed: the value of the member; nil omits the member.
+    ///   - replayed: the value of the member `replayed`; nil omits the member.
     ///   - contents: the state that decides which contents the response has.
     ///   - place: the JSON Pointer to the result in the response.
     package func writeResultMembers(
@@ -53,8 +53,8 @@ extension MutationRecord {
         writer.unreadable(parts.gaps.unreadable)
     }
 
-    /// Writes the upstream's response. For the built-in store it is an empty object, because the entities are in the
-    /// feed.
+    /// Writes the upstream's response. The body of a response from the built-in store is an empty object, because
+    /// devices read the entities in the feed.
     private func writeResponse(showsBody: Bool, to writer: inout JSONWriter) {
         let (response, gaps) = (parts.response, parts.gaps)
         guard let status = response.responseStatus else { return writer.null() }
@@ -90,7 +90,7 @@ extension MutationStatus {
 }
 
 extension JSONWriter {
-    /// Writes `local_id` as the device wrote it: its number, or the client id.
+    /// Writes `local_id` in the form that the device used: a number or a UUID.
     package mutating func localID(_ name: ClientName?) {
         switch name {
         case .number(let number, _): member("local_id", number)
@@ -104,7 +104,7 @@ extension PushVerdict {
     /// Writes the members of an entry's result into an open object.
     ///
     /// - Parameters:
-    ///   - entry: evaluated only if there is no record.
+    ///   - entry: the entry's names. They are evaluated only if the entry has no record.
     ///   - contents: the state that decides which contents the response has.
     ///   - index: the index of the result in the response.
     package func writeResultMembers(
@@ -149,7 +149,7 @@ extension PushVerdict {
 }
 
 extension JSONWriter {
-    /// Writes the member `warnings` of a result, which most results lack.
+    /// Writes the member `warnings` of a result. If there is no warning, nothing is written.
     package mutating func warning(_ warning: PushWarning?, at index: Int) {
         guard let warning else { return }
         member("warnings", [warning]) { writer, warning in
@@ -171,12 +171,12 @@ extension JSONWriter {
 
 // MARK: - AnswerContents
 
-/// Decides which entities, bodies of upstreams and lists of blockers one response contains. This bounds the size of the
-/// response.
+/// Decides which entities, upstream response bodies and lists of blocking mutations a response contains.
 ///
-/// A response contains an entity's `current` once. A later error about the same state has a pointer to it
-/// (`current_at`). An error about another state, or for which the response has no room left, has a mark
-/// (`current_omitted`).
+/// These decisions bound the size of the response. The error of a conflict contains the current state of the entity
+/// (`current`). A response contains this state once, and a later error about the same state contains a pointer to it
+/// (`current_at`). If the state differs, or if the response has no room for the state, the error contains the mark
+/// `current_omitted` instead.
 package struct AnswerContents {
     /// The part of an error that a result contains.
     package enum Shown {
@@ -209,7 +209,7 @@ package struct AnswerContents {
         return .whole
     }
 
-    /// Whether the response can contain a value of this size; if so, the size is subtracted.
+    /// Returns whether the response has room for a value of this size. If it has, the room is taken.
     package mutating func takes(_ bytes: Int) -> Bool {
         guard bytes > WorkBounds.small else { return true }
         guard bytes <= room else { return false }
@@ -219,7 +219,7 @@ package struct AnswerContents {
 }
 
 extension MutationRecord {
-    /// The bytes of the mutation's large members in a response, in addition to its names and times.
+    /// The size of the mutation's large members in a response, in bytes.
     package var contentBytes: Int {
         [parts.response.error?.count ?? 0, parts.response.responseBody?.count ?? 0, blockerBytes].filter {
             $0 > WorkBounds.small

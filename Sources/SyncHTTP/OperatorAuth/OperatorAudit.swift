@@ -5,7 +5,7 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Records the act or the access of one request by an operator.
+/// Records an operator's request in the audit log: an act, or an access to user content.
 package struct OperatorAudit: Sendable {
     package let log: AuditLog
     package let token: OperatorToken
@@ -21,7 +21,7 @@ package struct OperatorAudit: Sendable {
         reason = try Self.reason(exchange.headers)
     }
 
-    /// Runs an act. Its row is written before, and its outcome afterwards.
+    /// Runs an act. The audit log's row is written before the act, and its outcome after the act.
     ///
     /// - Parameters:
     ///   - action: the `operationId` of the act.
@@ -98,7 +98,7 @@ package struct OperatorAudit: Sendable {
 
 // MARK: - AuditRecorder
 
-/// Collects an endpoint's details of its act, for the audit log.
+/// Collects, for the audit log, the details that an endpoint reports about its act.
 package final class AuditRecorder: Sendable {
     /// The maximum number of a body's members whose names are recorded.
     private static let namedMembers = 32
@@ -118,7 +118,7 @@ package final class AuditRecorder: Sendable {
         outcome.withLock { $0.record(name, value) }
     }
 
-    /// Records a value that is given as JSON, such as ids and filters. It must not contain user content.
+    /// Records a value that is given as JSON, such as ids and filters. The value must not contain user content.
     package func record(_ name: StaticString, raw value: [UInt8]) {
         outcome.withLock { $0.record(name, raw: value) }
     }
@@ -131,8 +131,8 @@ package final class AuditRecorder: Sendable {
         }
     }
 
-    /// Records the reason. If it has more than ``AuditReason/maximumBytes`` bytes, it is recorded as a detail of the
-    /// outcome instead of as the act's reason.
+    /// Records the reason. A reason of more than ``AuditReason/maximumBytes`` bytes is recorded as a detail of the
+    /// outcome, not as the act's reason.
     package func record(reason: String) {
         guard reason.utf8.count <= AuditReason.maximumBytes else { return record("reason", reason) }
         outcome.withLock { $0.reason = reason }
@@ -172,7 +172,7 @@ package final class AuditRecorder: Sendable {
     }
 }
 
-/// The part of an act's target that the request's query specifies. The path is recorded in any case.
+/// The part of an act's target that the request's query specifies. The path is always recorded.
 package struct AuditTarget: Sendable {
     /// Reads the target before the act, for the act's row. Throws an error if the query is invalid; the endpoint then
     /// refuses the request.
@@ -192,8 +192,8 @@ package struct AuditTarget: Sendable {
 
 /// The origin of a request, as the browser reports it.
 ///
-/// A browser also sends the cookie with requests that other pages cause. It sets `Sec-Fetch-Site` and `Origin` itself,
-/// and no page can change them.
+/// A browser also sends the cookie with requests that other pages cause. The browser itself sets `Sec-Fetch-Site` and
+/// `Origin`, and no page can change these fields.
 package struct RequestOrigin {
     package let method: HTTPRequest.Method
     /// `Sec-Fetch-Site` (W3C Fetch Metadata); browsers omit it if they do not trust the connection.

@@ -9,7 +9,8 @@ package struct OperatorAuthenticator: Sendable {
     package let ended: EndedSessions
     package let now: TimeSource
 
-    /// An authenticated operator: the token and, if the authentication expires, its end in seconds since 1970.
+    /// An authenticated operator: the token, and the time in seconds since 1970 at which the authentication expires, if
+    /// it does.
     package struct Identity: Sendable {
         package let token: OperatorToken
         package var end: Int64?
@@ -129,7 +130,9 @@ package struct OperatorTokens: Sendable, Equatable {
 
     package let all: [OperatorToken]
 
-    /// Reads tokens with white space between them (``OperatorToken/init(parsing:)``); nil unless all of them are valid.
+    /// Reads tokens that are separated by white space (``OperatorToken/init(parsing:)``).
+    ///
+    /// Returns nil if one of them is invalid, if there is no token, or if there are more than ``maximum``.
     package init?(parsing text: String) {
         let words = text.split(whereSeparator: \.isWhitespace)
         let tokens = words.compactMap(OperatorToken.init(parsing:))
@@ -139,7 +142,7 @@ package struct OperatorTokens: Sendable, Equatable {
 
     /// Two names under which the same token is configured; nil if each token has one name.
     ///
-    /// It would be undefined which of these names the audit log contains.
+    /// If a token has two names, it is undefined which of them the audit log contains.
     package var conflictingNames: (String, String)? {
         for (index, token) in all.enumerated() {
             for other in all[..<index] where other.digest == token.digest && other.name != token.name {
@@ -156,7 +159,7 @@ package struct OperatorTokens: Sendable, Equatable {
         OperatorToken.hashPrefix + OperatorToken.hexadecimal(OperatorToken.digest(of: token))
     }
 
-    /// Returns the token that a text contains.
+    /// Returns the configured token that equals a text; nil if no token does.
     ///
     /// The search takes the same time for every text, because it compares all bytes of all digests. If two entries have
     /// the same token, the first is used.

@@ -4,8 +4,8 @@ package import SyncStore
 
 /// The routes of `/admin`.
 ///
-/// Each route has the scope that its token requires, and its entry in the audit log. After a change, other operators'
-/// views of the organization are notified.
+/// Each route has the operator scope that it requires and, if it is audited, its name in the audit log. After a change
+/// of an organization, the other operators' views of this organization are notified.
 package struct OperatorRoutes {
     /// The common beginning of the paths of one organization.
     private static let organization = "/admin/organizations/{id}"
@@ -32,8 +32,8 @@ package struct OperatorRoutes {
     /// Adds a route that only reads.
     ///
     /// - Parameters:
-    ///   - name: the `operationId` in the contract if the route shows user content, so that the access is recorded in
-    ///     the audit log. Nil if the route shows no user content, or records the access itself.
+    ///   - name: the `operationId` in the contract if the route shows user content. The audit log then records the
+    ///     access. Nil if the route shows no user content, or records the access itself.
     ///   - auditTarget: the part of the query that is recorded in the audit log.
     package mutating func read(
         at path: String,

@@ -45,7 +45,7 @@ package enum OperatorSession {
         return isOurs ? (token, end) : nil
     }
 
-    /// The digest under which the end of a session is stored.
+    /// Returns the digest of a cookie's text. When an operator ends the session, the digest is stored.
     package static func digest(of text: some StringProtocol) -> Data { Data(SHA256.hash(data: Data(text.utf8))) }
 
     private static func key(of token: OperatorToken) -> SymmetricKey {
@@ -70,13 +70,13 @@ package enum OperatorSession {
 
 /// The cookie of the console (RFC 6265).
 ///
-/// If a proxy in front of the gateway reports TLS, the cookie's name has the prefix that prevents other hosts from
-/// setting it.
+/// If a proxy in front of the gateway reports TLS, the cookie's name has the prefix `__Host-`, so that other hosts
+/// cannot set the cookie.
 package enum SessionCookie {
     private static let name = "sluice_session"
     private static let hostName = "__Host-sluice_session"
 
-    /// The cookie's value; nil without the cookie.
+    /// The cookie's value; nil if the request does not have the cookie.
     package static func value(_ headers: HTTPFields) -> Substring? {
         var found: Substring?
         for field in headers[values: .cookie] {

@@ -1,22 +1,21 @@
 package import SyncModel
 import SyncStore
 
-/// The settings of both servers. They limit every resource that clients can use up.
+/// The settings of the public server and the operations server. They limit every resource that clients can use up.
 package struct HTTPConfiguration: Sendable {
-    /// The address of `/v1`; `SLUICE_PUBLIC_ADDRESS`.
+    /// The address of `/v1` (`SLUICE_PUBLIC_ADDRESS`).
     package var publicAddress = ListenAddress(host: "127.0.0.1", port: 8080)
-    /// The address of health checks, metrics and `/admin`; `SLUICE_OPERATIONS_ADDRESS`.
+    /// The address of health checks, metrics and `/admin` (`SLUICE_OPERATIONS_ADDRESS`).
     package var operationsAddress = ListenAddress(host: "127.0.0.1", port: 8081)
-    /// The origins of web pages that may send requests. If it is nil, no origin is allowed, and responses have no CORS
-    /// headers.
+    /// The origins of web pages that may send requests (`SLUICE_CORS_ORIGINS`).
     ///
-    /// `SLUICE_CORS_ORIGINS`.
+    /// If it is nil, no origin is allowed, and responses have no CORS headers.
     package var allowedOrigins: AllowedOrigins?
-    /// The bearer tokens of `/admin`, `SLUICE_OPERATOR_TOKEN`. Without a token, `/admin` does not exist.
+    /// The bearer tokens of `/admin` (`SLUICE_OPERATOR_TOKEN`). Without a token, `/admin` does not exist.
     package var operatorTokens: OperatorTokens?
     /// The organization and the user of `sluice dev`, for which the console shows first steps; nil for other gateways.
     package var demo: LaneKey?
-    /// Whether the gateway has a key that signs `signed` upstream credentials; `SLUICE_SIGNING_KEY_FILE`.
+    /// Whether the gateway has a key that signs `signed` upstream credentials (`SLUICE_SIGNING_KEY_FILE`).
     package var canSign = false
     /// The duration of a worker's lease of a lane, in seconds. An upstream's timeout must be shorter.
     package var leaseSeconds = 120
@@ -28,7 +27,7 @@ package struct HTTPConfiguration: Sendable {
     /// The maximum number of bytes of all request bodies in memory.
     ///
     /// An organization that uses its whole share receives 503 `overloaded`. A body counts from its first byte until its
-    /// request is done. The body of a push counts until the commit. `SLUICE_MAX_BODY_BYTES_IN_FLIGHT`.
+    /// request is done. The body of a push counts until the commit. The setting is `SLUICE_MAX_BODY_BYTES_IN_FLIGHT`.
     package var heldBodyBytes = 67_108_864
     /// The limits of bodies whose senders are not authenticated yet: messages for sources, and sign-ins of operators.
     package var unverifiedBodies = UnverifiedBodyLimits()
@@ -39,48 +38,49 @@ package struct HTTPConfiguration: Sendable {
     /// The maximum number of bytes of all responses in memory.
     ///
     /// A request for a page waits for memory, and receives 503 `overloaded` if the memory is not available in time. A
-    /// response counts until the system has accepted it for the client. `SLUICE_MAX_ANSWER_BYTES_IN_FLIGHT`.
+    /// response counts until the system has accepted it for the client. The setting is
+    /// `SLUICE_MAX_ANSWER_BYTES_IN_FLIGHT`.
     package var heldAnswerBytes = 67_108_864
     /// The number of pages that are read from the database concurrently. Further requests wait.
     ///
     /// The other database connections are left for short work.
     package var concurrentPages = 4
-    /// The maximum number of open connections of the public server. Further connections wait in the system's queue.
-    /// `SLUICE_MAX_CONNECTIONS`.
+    /// The maximum number of open connections of the public server (`SLUICE_MAX_CONNECTIONS`). Further connections wait
+    /// in the system's queue.
     package var maximumConnections = 10_000
     /// The maximum number of open connections of the operations server.
     package var maximumOperationsConnections = 256
 
     /// The time limit for the arrival of a body after its head. If it is exceeded, the response is 408.
     package var bodyTimeout: Duration = .seconds(30)
-    /// The time limit for the arrival of a complete request head, during which the connection may be silent or slow.
+    /// The time limit for a connection to send a complete request head, including the time for which it is idle before.
     package var idleTimeout: Duration = .seconds(75)
     /// The time limit for a client to accept the bytes in the connection's send buffer.
     ///
     /// In each such period, a client must read ``leastProgress`` bytes of a large response.
     package var writeTimeout: Duration = .seconds(60)
-    /// The number of bytes that a client must read within ``writeTimeout``. Otherwise it is disconnected.
+    /// The number of bytes that a client must read within ``writeTimeout``. Otherwise the client is disconnected.
     package var leastProgress = 65_536
-    /// The upper limit of the time limits above while the server shuts down.
+    /// The maximum of ``bodyTimeout`` and ``writeTimeout`` while the server shuts down.
     package var shutdownTimeout: Duration = .seconds(5)
     /// The longest `wait` that is granted. A longer `wait` is shortened to it.
     package var maximumWait: Duration = .seconds(60)
 
-    /// Notifies upstreams of erased users while the request to erase a user waits. If it is nil, the service that
-    /// continues erasures notifies them.
+    /// Notifies upstreams of erased users during the request that erases a user. If it is nil, the service that
+    /// continues erasures sends these notifications.
     package var upstream: (any Upstream)?
     /// Sends operators' probes to upstreams. If it is nil, probes are not sent.
     package var probes: (any UpstreamReader)?
-    /// The time for which a request to join or erase users waits until no worker has their lanes.
+    /// The maximum time for which a request that joins or erases users waits for workers to release the users' lanes.
     package var joinTimeout: Duration = .seconds(30)
-    /// The seconds before a join during which neither of the two users is served. Within this time, every gateway has
-    /// read that the users are being joined.
+    /// The seconds before a join during which neither of the two users is served. During this time, every gateway reads
+    /// that the users are being joined.
     package var joinSettling = Catalog.settlingSeconds
 
     /// The interval at which the caller of a waiting request is checked.
     ///
-    /// Cached organizations are at most five seconds old, so the waits of a suspended organization end within seven
-    /// seconds.
+    /// The waits of a suspended organization end within seven seconds, because cached organizations are at most five
+    /// seconds old.
     package var checkInterval: Duration = .seconds(Catalog.waitSeconds)
     /// The interval at which a stream of events sends a keep-alive.
     package var keepAlive: Duration = .seconds(15)
@@ -91,10 +91,10 @@ package struct HTTPConfiguration: Sendable {
     package var maximumStream: Duration = .seconds(3_600)
     /// The maximum number of event listeners, which do not count as connections.
     ///
-    /// Beyond it, a new listener ends the oldest listener of the organization with the most listeners. If that is the
-    /// new listener's organization, the new listener receives 503 instead.
+    /// If this number is reached, a new listener replaces the oldest listener of the organization with the most
+    /// listeners. If the new listener belongs to this organization, it receives 503 instead.
     package var maximumListeners = 10_000
-    /// The maximum number of listeners of one user. A further listener ends the oldest.
+    /// The maximum number of listeners of one user. A further listener replaces the user's oldest listener.
     package var listenersPerUser = 100
     /// The maximum number of bytes of events that are buffered for all slow listeners. Further events wait for memory.
     package var heldEventBytes = 33_554_432
@@ -129,7 +129,8 @@ package struct ListenAddress: Sendable, Hashable {
         self.port = port
     }
 
-    /// Reads `host:port`, with an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:8080`. Nil for any other text.
+    /// Reads `host:port`, with an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:8080`. Returns nil for any other
+    /// text.
     package init?(parsing text: String) {
         guard let colon = text.lastIndex(of: ":"),
             // only digits are accepted; `UInt16` would also accept a plus sign

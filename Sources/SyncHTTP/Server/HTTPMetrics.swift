@@ -119,7 +119,7 @@ package struct RouteMeters: Sendable {
     }
 }
 
-/// The log line of a request. It has the same ids as the request's other lines. It also has the route's template, but
+/// The log line of a request. The line has the same ids as other lines of the request, and the route's template, but
 /// never the path.
 struct LogLine {
     let route: Route?

@@ -6,8 +6,8 @@ import ServiceLifecycle
 
 /// Binds an address and passes its requests to a ``Responder``.
 ///
-/// On graceful shutdown it stops accepting, closes idle connections, and returns once the requests in progress are
-/// answered.
+/// On graceful shutdown the listener stops accepting connections, closes idle connections, and returns once the
+/// requests in progress are answered.
 struct Listener: Service {
     let address: ListenAddress
     let maximumConnections: Int
@@ -67,8 +67,8 @@ struct Listener: Service {
         }
     }
 
-    /// The logger of the server. It drops the server's own message about listening, because the caller logs the address
-    /// with its purpose.
+    /// The logger of the server. Its level drops the server's own message about listening, because the caller logs the
+    /// address with its purpose.
     private var serverLogger: Logger {
         var logger = responder.logger
         if logger.logLevel == .info { logger.logLevel = .notice }

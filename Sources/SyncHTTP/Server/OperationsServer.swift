@@ -6,11 +6,11 @@ import SyncStore
 package struct OperationsServer: Service {
     private let listener: Listener
     private let budgets: Budgets
-    /// Services that end streams at shutdown; empty without operators.
+    /// Services that end streams at shutdown; empty if no operator token is configured.
     private let companions: [any Service]
 
-    /// Creates the server without opening a connection. It creates metrics, so `MetricsSystem` must be bootstrapped
-    /// before.
+    /// Creates the server without opening a connection. `MetricsSystem` must be bootstrapped before, because the server
+    /// creates metrics.
     ///
     /// - Parameters:
     ///   - gateway: the engine's parts.
@@ -18,7 +18,8 @@ package struct OperationsServer: Service {
     ///   - readiness: returns the reasons why requests cannot be served, in addition to the store's reasons; empty if
     ///     they can be served.
     ///   - notices: returns notices for operators that do not prevent requests from being served.
-    ///   - onRunning: called once when the server listens, with its address; for port 0, the system chooses the port.
+    ///   - onRunning: called once, when the server listens, with the server's address. If the configured port is 0, the
+    ///     system chooses the port.
     package init(
         _ gateway: GatewayContext,
         features: [any Feature],
@@ -36,7 +37,7 @@ package struct OperationsServer: Service {
         routes.add(.get, "/livez", answers: nil, health.live)
         routes.add(.get, "/readyz", answers: nil, health.ready)
         routes.add(.get, "/metrics", answers: nil, MetricsEndpoint(registry: gateway.registry, reasons: reasons).scrape)
-        // all operators share one set of budgets, which is separate from the public server's
+        // all operators share one set of budgets, which is separate from the budgets of the public server
         budgets = Budgets(configuration)
         if let tokens = configuration.operatorTokens {
             let authenticator = OperatorAuthenticator(

@@ -6,20 +6,21 @@ import SyncModel
 import SyncStore
 package import Tokens
 
-/// The server for the sync workers of devices: `/v1`, the contract, and the gateway's public key.
+/// The server for devices and other programs: `/v1`, the contract, and the gateway's public key.
 package struct PublicServer: Service {
     private let listener: Listener
     private let events: EventHub
     private let budgets: Budgets
 
-    /// Creates the server without opening a connection. It creates metrics, so `MetricsSystem` must be bootstrapped
-    /// before.
+    /// Creates the server without opening a connection. `MetricsSystem` must be bootstrapped before, because the server
+    /// creates metrics.
     ///
     /// - Parameters:
     ///   - gateway: the engine's parts.
     ///   - verifier: verifies the tokens of users.
     ///   - features: the features, which add routes.
-    ///   - onRunning: called once when the server listens, with its address; for port 0, the system chooses the port.
+    ///   - onRunning: called once, when the server listens, with the server's address. If the configured port is 0, the
+    ///     system chooses the port.
     package init(
         _ gateway: GatewayContext,
         verifier: TokenVerifier,

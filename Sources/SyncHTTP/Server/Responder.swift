@@ -19,7 +19,7 @@ struct Responder: Sendable {
     /// Whether responses have ``BrowserRules``.
     let isForOperators: Bool
 
-    /// The end of the message about an unknown path. It names the right path.
+    /// The end of the message about an unknown path. It helps the client to find the right path.
     let signpost: String
 
     private let unmatched = RouteMeters(route: "unmatched", method: "any")
@@ -143,7 +143,7 @@ struct Responder: Sendable {
     /// The level of a response's log line.
     ///
     /// Statuses of 500 and above are errors, except 503, which is a warning. While the store is unavailable, every
-    /// request fails in the same way, so only one line a second is a warning.
+    /// request fails in the same way. Therefore only one line a second is a warning.
     private func level(for status: HTTPResponse.Status) -> Logger.Level {
         if status.code < 500 { return .debug }
         if status.code != 503 { return .error }

@@ -52,8 +52,8 @@ package struct SettleEndpoints: Sendable {
         }
     }
 
-    /// - Parameter endsBackOff: whether a mutation that waits for its next attempt becomes due. Users cannot send earlier
-    ///   than the upstream allows.
+    /// - Parameter endsBackOff: whether a mutation that waits for its next attempt becomes due. It is false for users,
+    ///   because they must not send earlier than the upstream allows.
     package func retry(
         _ exchange: Exchange,
         of owner: Owner,
@@ -107,8 +107,8 @@ package struct SettleEndpoints: Sendable {
         let limits = limits
         return try await bodies.withBody(of: exchange, isOptional: isBodyOptional) { body in
             let request = try await BlockingWork.read(body) { body throws(Problem) in try read(body, limits) }
-            // memory for the response, which contains the mutation, is reserved before the commit, because afterwards
-            // the response must not be refused
+            // the response contains the mutation; its memory is reserved before the commit, because the response must
+            // not be refused after the commit
             try await exchange.hold.acquire(ResponseMemoryLease.mutation)
             let settled = try await BlockingWork.run { try await settle(request) }
             guard let settled else { throw Refusal.notFound }

@@ -20,7 +20,7 @@ final class JWKSCache: Sendable {
     private let wake: @Sendable () -> Void
     private let state = Mutex(State())
 
-    /// - Parameter wake: wakes the task that fetches, which calls ``begin(at:)``.
+    /// - Parameter wake: wakes the task that fetches keys. This task calls ``begin(at:)``.
     init(url: String, wake: @escaping @Sendable () -> Void) {
         self.url = url
         self.wake = wake
@@ -36,7 +36,7 @@ final class JWKSCache: Sendable {
 
     // MARK: - Requests
 
-    /// Requests a newer key set and waits for it, if the rules allow the wait.
+    /// Triggers a fetch of a newer key set and waits for the fetch, if the rules allow this (``JWKSCacheState``).
     ///
     /// - Returns: whether the token should be verified again.
     func demand(at now: Timestamp) async -> Bool {
@@ -81,8 +81,8 @@ final class JWKSCache: Sendable {
 
     /// Applies a fetch's answer.
     ///
-    /// Keys that are no longer published are removed. After a failure, the keys are kept. Waiting requests continue
-    /// after ``release()``, which is called when the keys are in force.
+    /// Keys that are no longer published are removed. After a failure, the keys are kept. Waiting requests do not
+    /// continue before the caller calls ``release()``, once the verifier uses the new keys.
     func finish(_ answer: KeySetAnswer, at now: Timestamp) async -> Result {
         switch answer {
         case .failed(let reason):
@@ -160,18 +160,19 @@ final class JWKSCache: Sendable {
 
 // MARK: - JWKSCacheState
 
-/// The rules for fetching a provider's keys, and for waiting for a fetch. It does no I/O.
+/// The rules for fetching a provider's keys, and for waiting for a fetch. This type does no I/O.
 ///
-/// A key set is fetched again when it is about to expire, after a failure (with growing pauses), and if a token names
-/// an unknown key. Any client can write a token with an unknown key. So such a fetch happens only once in
-/// ``demandPause`` for all callers together, and at most ``maximumWaiters`` requests wait for it.
+/// A key set is fetched again when it is about to expire, after a failed fetch (with growing pauses), and if a token
+/// names an unknown key. Any client can write a token that names an unknown key. Therefore the tokens of all callers
+/// together trigger at most one fetch in each ``demandPause``, and at most ``maximumWaiters`` requests wait for this
+/// fetch.
 struct JWKSCacheState: Sendable {
     /// The minimum and the maximum time for which a key set is used, in seconds.
     ///
     /// If the provider does not specify a time, ``defaultAge`` is used.
     static let ages: ClosedRange<Double> = 60...3_600
     static let defaultAge: Double = 600
-    /// The pause after a failure, in seconds, and its maximum.
+    /// The pause after the first failure, and the maximum pause, in seconds.
     ///
     /// The pause doubles with each further failure.
     static let failurePauses: ClosedRange<Double> = 2...60
@@ -215,9 +216,9 @@ struct JWKSCacheState: Sendable {
         return waiting < Self.maximumWaiters ? .wait : .refuse
     }
 
-    /// Whether a fetch is due now, which the caller then starts.
+    /// Returns whether a fetch is due now.
     ///
-    /// The caller reports the end of the fetch with ``finish(_:maximumAge:at:luck:)``.
+    /// If a fetch is due, the caller starts it, and reports its end with ``finish(_:maximumAge:at:luck:)``.
     mutating func begin(at now: Timestamp) -> Bool {
         guard !isFetching, isDemanded || isDue(at: now) else { return false }
         isFetching = true
@@ -269,7 +270,7 @@ struct JWKSCacheState: Sendable {
 enum CacheControl {
     /// The maximum age in seconds; nil if the field does not specify it.
     ///
-    /// It is 0 for a response that must not be stored.
+    /// It is 0 for `no-store` and `no-cache`.
     static func maximumAge(_ text: String?) -> Int64? {
         guard let text else { return nil }
         var age: Int64?

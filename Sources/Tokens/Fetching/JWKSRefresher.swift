@@ -5,15 +5,15 @@ import Synchronization
 
 /// Keeps the keys of a ``TokenVerifier`` fresh.
 ///
-/// It fetches the keys that providers publish, and checks whether files of keys and issuers have changed. If a fetch or
-/// a check fails, the previous keys stay in force.
+/// The service fetches the keys that providers publish, and checks whether files of keys and issuers have changed. If a
+/// fetch or a check fails, the previous keys stay in force.
 package final class JWKSRefresher: Service, Sendable {
     /// Reads all issuers again, including their files.
     package typealias Load = @Sendable () throws -> TokenConfiguration
 
     /// The interval at which files are read, in seconds.
     ///
-    /// The files are small, and reading a file is more reliable than comparing its modification times.
+    /// The files are small, and reading them is more reliable than comparing their modification times.
     static let filePause: Double = 5
     /// The interval at which the service checks for due fetches and files.
     private static let tick: Duration = .seconds(1)

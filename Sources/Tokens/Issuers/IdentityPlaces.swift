@@ -2,13 +2,14 @@ package import FoundationEssentials
 package import JSONText
 package import SyncModel
 
-/// The places of user and organization in an issuer's tokens, and their forms.
+/// The claims of an issuer's tokens that contain the user and the organization, and the forms of these claims.
 package struct IdentityPlaces: Sendable, Equatable {
     /// The place of the organization.
     package enum Organization: Sendable, Equatable {
         /// A claim that contains the organization's name.
         case claim(ClaimPlace)
-        /// A claim that names several organizations: an object whose members have these names, or a list of texts.
+        /// A claim that names several organizations: an object whose members' names are the organizations' names, or a
+        /// list of the organizations' names.
         case keys(ClaimPlace)
         /// No claim: all tokens are for this organization.
         case fixed(UUID)
@@ -30,7 +31,7 @@ package struct IdentityPlaces: Sendable, Equatable {
         }
     }
 
-    /// The interpretation of a user's claim.
+    /// The interpretation of the claim that contains the user.
     package enum UserForm: String, Sendable, CaseIterable {
         /// A UUID is the user's id. Any other text is mapped to an id.
         case either
@@ -40,7 +41,7 @@ package struct IdentityPlaces: Sendable, Equatable {
         case mapped
     }
 
-    /// The interpretation of an organization's claim.
+    /// The interpretation of the claim that contains the organization.
     package enum OrganizationForm: String, Sendable, CaseIterable {
         /// A UUID is the organization's id. Any other text is an external id.
         case either
@@ -58,7 +59,7 @@ package struct IdentityPlaces: Sendable, Equatable {
     package var userForm = UserForm.either
     package var organizationForm = OrganizationForm.either
 
-    /// The places in tokens with `sub` and `org`.
+    /// Creates the default places: `sub` for the user, and `org` for the organization.
     package init() {}
 
     /// Creates places with a claim that names the organization.
@@ -71,7 +72,7 @@ package struct IdentityPlaces: Sendable, Equatable {
 /// The claim with the channels that an issuer grants to the users of its tokens.
 package struct ChannelClaim: Sendable, Equatable {
     package var place: ClaimPlace
-    /// The text that is put before each name of the claim, so that an issuer's groups are distinct from other channels.
+    /// The text that precedes each name from the claim, so that an issuer's groups are distinct from other channels.
     @Exact package var prefix: String
     package var role: ChannelRole
 
@@ -83,8 +84,6 @@ package struct ChannelClaim: Sendable, Equatable {
 }
 
 /// The place of a claim: the name of a member of the payload, or a path.
-///
-/// Earlier versions accepted only names in settings.
 package struct ClaimPlace: Sendable {
     /// The query. A name, which may contain any characters, is a query with one step.
     package let query: SingularQuery
@@ -101,7 +100,7 @@ package struct ClaimPlace: Sendable {
 
     /// Reads a path that begins with `$.` or `$[` (``SingularQuery``), or a name.
     ///
-    /// Any other text is interpreted as a name.
+    /// Any other text is a name, because earlier versions accepted only names in settings.
     package init(parsing text: String) throws(SingularQueryError) {
         guard !text.isEmpty else { throw SingularQueryError(place: 0, reason: "is empty") }
         guard text == "$" || text.hasPrefix("$.") || text.hasPrefix("$[") else {

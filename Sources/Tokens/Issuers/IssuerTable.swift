@@ -3,8 +3,8 @@ package import SyncModel
 
 /// All issuers in force.
 ///
-/// A token's issuer is read before any part of the token is trusted. Then only this issuer's keys are used, so a token
-/// that names one issuer is never verified with the key of another issuer.
+/// A token's issuer is read before the token is verified. Only the keys of this issuer are then used to verify the
+/// token, never the keys of another issuer.
 struct IssuerTable: Sendable {
     private(set) var entries: [IssuerEntry]
     private let byName: [ByteExactString: Int]
@@ -33,10 +33,10 @@ struct IssuerTable: Sendable {
         self.fallback = fallback
     }
 
-    /// Returns the issuer that a token claims, and the payload if it was read for this purpose.
+    /// Returns the issuer that a token names, and the payload if the look-up has read it.
     ///
-    /// With a single issuer, only the header is read before the signature is verified; the issuer's name is compared
-    /// afterwards.
+    /// With a single issuer, the payload is not read before the signature is verified. The issuer's name is
+    /// compared afterwards.
     func issuer(of text: TokenText) throws(TokenError) -> (IssuerEntry, TokenPayload?) {
         if entries.count == 1 { return (entries[0], nil) }
         let payload = try TokenPayload(text.payload)
@@ -117,8 +117,8 @@ package struct TrustedIssuer: Sendable, Equatable {
     package enum Organizations: Sendable, Hashable {
         /// Every organization of the gateway.
         case any
-        /// Only these organizations. The answer to a token for another organization is the same as if that organization
-        /// did not exist.
+        /// Only these organizations. The response to a token for another organization is the same as for an
+        /// organization that does not exist.
         case only(Set<UUID>)
 
         package func covers(_ organization: UUID) -> Bool {
@@ -131,19 +131,19 @@ package struct TrustedIssuer: Sendable, Equatable {
 
     /// The `iss` of the issuer's tokens.
     ///
-    /// If it is nil, this is the issuer of tokens without `iss`, and of tokens whose `iss` belongs to no other issuer.
+    /// If it is nil, this issuer applies to tokens without `iss`, and to tokens whose `iss` belongs to no other issuer.
     package var issuer: ByteExactString?
-    /// The required value or element of `aud`; nil accepts any value, or its absence.
+    /// The required value or element of the audience claim. If it is nil, the claim may have any value, or be absent.
     package var audience: ByteExactString?
     /// The claim that must be, or contain, the audience.
     package var audienceClaim = ClaimPlace(named: "aud")
-    /// The places of user and organization.
+    /// The claims that contain the user and the organization.
     package var places: IdentityPlaces
     /// The claim with the channels that the tokens grant; nil if they grant no channels.
     package var channels: ChannelClaim?
     /// The name under which the gateway stores the issuer's users and names of organizations.
     ///
-    /// It is usually nil, which means the issuer's own name. Two issuers with the same namespace, such as two domains
+    /// If it is nil, as usual, the issuer's own name is used. Two issuers with the same namespace, such as two domains
     /// of one provider, have the same users.
     package var namespace: ByteExactString?
     package var organizations: Organizations

@@ -10,17 +10,17 @@ package struct Answer: Sendable {
     package var status: HTTPResponse.Status
     /// The body; nil for a response without a body.
     package var body: [UInt8]?
-    /// A body that several responses share. It replaces ``body``.
+    /// A body that several responses share. If it is set, ``body`` is ignored.
     package var sharedBody: ByteBuffer?
     package var contentType = "application/json"
     package var headers = HTTPFields()
     /// The user's remaining quota after a push.
     package var standing: QuotaStatus?
-    /// Takes over the connection after the head. It replaces ``body``.
+    /// Takes over the connection after the head. If it is set, ``body`` is ignored.
     package var successor: SocketHandover.Successor?
-    /// Writes a body whose length is not known in advance. It replaces ``body``.
+    /// Writes a body whose length is not known in advance. If it is set, ``body`` is ignored.
     ///
-    /// If it throws an error, the connection ends, so that the client can detect that the body is incomplete.
+    /// If the function throws an error, the connection ends, so that the client can detect that the body is incomplete.
     package var stream: (@Sendable (_ write: ([UInt8]) async throws -> Void) async throws -> Void)?
 
     package init(_ status: HTTPResponse.Status, json body: [UInt8]) {
@@ -160,7 +160,7 @@ extension Refusal {
 }
 
 extension ProblemCode {
-    /// Whether the same request can succeed later. The responses have `Retry-After`.
+    /// Whether the same request can succeed later. If so, the response has `Retry-After`.
     fileprivate var isTemporary: Bool {
         self == .rateLimited || self == .overloaded || self == .storeUnavailable
     }

@@ -50,10 +50,11 @@ extension HTTPField.Name {
 
 /// The headers that restrict browsers' use of responses of the operations listener.
 ///
-/// With these headers, browsers do not store responses below `/admin` and `/console`, including problems, and do not
-/// guess their types. If a response already has one of the headers, its value is kept.
+/// With these headers, browsers do not store responses below `/admin` and `/console`, including error responses, and do
+/// not guess the types of these responses. If a response already has one of the headers, its value is kept.
 package enum BrowserRules {
-    /// Only content from this origin is executed, shown or requested. No other page can show such a page in a frame.
+    /// Only content from this origin is executed, shown or requested. No page can show a page of the console in a
+    /// frame.
     private static let policy = """
         default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'
@@ -75,7 +76,7 @@ package enum BrowserRules {
     }
 }
 
-/// The strong `ETag` of a body (RFC 9110, 8.8.3), which is the same only for the same bytes.
+/// The strong `ETag` of a body (RFC 9110, 8.8.3). Two bodies have the same tag only if their bytes are the same.
 package struct EntityTag: Sendable {
     /// The tag with its quotes.
     package let text: String
@@ -93,8 +94,8 @@ package struct EntityTag: Sendable {
     /// The comparison is weak, so a tag that a cache has marked as weak also matches (RFC 9110, 13.1.2).
     package func isAmong(_ field: String?) -> Bool {
         guard let field else { return false }
-        // the gateway's tags contain no comma, so it does not matter that a comma in another tag's quotes splits that
-        // tag
+        // a comma in another tag's quotes splits that tag, which is harmless because the gateway's tags contain no
+        // comma
         return field.utf8.split(separator: UInt8(ascii: ",")).map(\.trimmed).contains { part in
             let name = Substring(part)
             return name == "*" || (name.hasPrefix("W/") ? name.dropFirst(2) : name) == text

@@ -39,7 +39,7 @@ package struct RequestTrace: Sendable {
         span.end()
     }
 
-    /// The client's W3C trace context in the form that is stored with mutations whose push is not recorded.
+    /// Returns the client's W3C trace context as text, which is stored with mutations if their push is not recorded.
     ///
     /// Additions of later versions of the header are omitted.
     static func unrecorded(_ headers: HTTPFields) -> String? {
@@ -48,7 +48,7 @@ package struct RequestTrace: Sendable {
 }
 
 extension Spans {
-    /// Starts the span of a push: the wait for its commit.
+    /// Starts the span of a push, which lasts until the push is committed.
     static func push(_ push: PushRequest, _ caller: Caller, within request: TraceContext?) -> GatewaySpan? {
         let span = child("push", of: request)
         span?.set(.mutations, push.entries.count)

@@ -3,11 +3,11 @@ package import SyncModel
 
 /// Runs work on another thread if it would block the other connections of an event loop.
 package enum BlockingWork {
-    /// The size up to which a body is decoded within about a millisecond, in bytes.
+    /// The size in bytes up to which a body is decoded within about a millisecond.
     package static let quicklyRead = 65_536
 
-    /// The size above which a body takes so long to decode that even work on other threads should not wait for it, in
-    /// bytes.
+    /// The size in bytes above which a body is decoded only while no other work needs the processor core. The decoding
+    /// of such a body would otherwise delay other work for too long.
     private static let slowlyRead = 131_072
 
     /// Runs an operation away from the connection's event loop.
@@ -37,8 +37,8 @@ package enum BlockingWork {
         return try result.get()
     }
 
-    /// Decodes the body of a program, which can wait longer than a device. A large body is decoded while no other work
-    /// needs the core.
+    /// Decodes the body of a request by a program, which can wait longer than a device. A large body is decoded while
+    /// no other work needs the processor core.
     package static func readInBackground<Value: Sendable>(
         _ body: [UInt8],
         _ reader: @Sendable ([UInt8]) throws(Problem) -> Value
@@ -50,6 +50,6 @@ package enum BlockingWork {
         return try result.get()
     }
 
-    /// The size above which a body is decoded in the background if its sender can wait, in bytes.
+    /// The size in bytes above which a body is decoded in the background if its sender can wait.
     private static let backgroundRead = 16_384
 }

@@ -6,15 +6,14 @@ import NIOHTTPTypes
 import ServiceLifecycle
 import SyncModel
 
-/// Ends a wait early, because its response would now belong to another user. The client must send the request again.
+/// Ends a wait early because the response would now belong to another user. The client must send the request again.
 struct WaitEnded: Error {
     let problem: Problem
 }
 
 /// Runs waits on behalf of a client, for as long as the client is connected.
 enum ClientPresence {
-    /// Reads a value for which a client may wait. It does not wait if the client did not request a wait, or if the wait
-    /// ended early.
+    /// Reads a value, after a wait if the client requested one. If the wait ends early, the value is read immediately.
     static func reading<Value: Sendable>(
         on exchange: Exchange,
         wait: Duration,
@@ -24,11 +23,12 @@ enum ClientPresence {
         return try await read(.zero)
     }
 
-    /// Runs an operation that may take long. If the client disconnects or the server shuts down, cancels it and returns
-    /// nil.
+    /// Runs an operation that may take long.
     ///
-    /// - Throws: `overloaded` if waits already use the organization's share of all connections, the reason why the
-    ///   caller is no longer served, or an error of the operation.
+    /// If the client disconnects or the server shuts down, the operation is cancelled, and the result is nil.
+    ///
+    /// - Throws: `overloaded` if the organization's waits already use its share of all connections; the reason why the
+    ///   caller is no longer served; or an error of the operation.
     static func whileWaited<Value: Sendable>(
         on exchange: Exchange,
         _ operation: @escaping @Sendable () async throws -> Value
@@ -54,7 +54,7 @@ enum ClientPresence {
                     do {
                         try await check()
                     } catch let problem as Problem where problem.code.status == 503 {
-                        // the state is unknown at the moment, so it is checked again later
+                        // the check itself failed, so the caller is checked again later
                     } catch let ended as WaitEnded {
                         throw ended.problem
                     }
@@ -72,11 +72,12 @@ enum ClientPresence {
         do {
             try await watching.get()
         } catch {
-            // the pipeline has ended, and with it the client's connection
+            // the pipeline has ended, because the client's connection has ended
             action()
         }
     }
 }
 
-/// The body did not arrive in time. Its reader receives this error and responds with 408.
+/// The body of a request did not arrive in time. The code that reads the body receives this error and responds with
+/// 408.
 struct BodyTimedOut: Error {}

@@ -8,8 +8,8 @@ import SyncModel
 
 /// Enforces one connection's limits, on the connection's event loop.
 ///
-/// They concern late bodies, clients that do not read, requests that were sent ahead, and `Connection: close`. A
-/// request that arrives in one piece, as almost all requests do, needs no timer.
+/// The limits concern late bodies, clients that do not read, pipelined requests, and `Connection: close`. Almost all
+/// requests arrive in one piece, and need no timer.
 final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -24,7 +24,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     private var state: ConnectionState
     private var timer: (task: Scheduled<Void>, deadline: NIODeadline)?
     private var isReadHeld = false
-    /// Whether the parser has failed, so that a response without the gateway's fields is being sent.
+    /// Whether the parser has failed. The HTTP library then writes a response, which lacks the gateway's header fields.
     private var isMalformed = false
     private var isGone = false
     private var onGone: (@Sendable () -> Void)?
@@ -49,28 +49,28 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         if isGone { action() } else { onGone = action }
     }
 
-    /// Releases a response's memory once the system has accepted the next response for the client, or the connection
-    /// has ended.
+    /// Releases the memory of the response that is written next, once the operating system has accepted the response or
+    /// the connection has ended.
     static func release(_ hold: ResponseMemoryLease, behindNextResponseOn channel: any Channel) async {
         let handing = channel.eventLoop.submit { releaseNow(hold, behindNextResponseOn: channel) }
         do { try await handing.get() } catch { hold.release() }
     }
 
-    /// Releases a response's memory like ``release(_:behindNextResponseOn:)``. Call it on the connection's event loop.
+    /// Releases memory like ``release(_:behindNextResponseOn:)``. Call it on the connection's event loop.
     static func releaseNow(_ hold: ResponseMemoryLease, behindNextResponseOn channel: any Channel) {
         do {
             let connection = try channel.pipeline.syncOperations.handler(type: ConnectionGuard.self)
             connection.hold?.release()
             connection.hold = hold
-            // this limits the memory that the system uses to buffer bytes for a client that does not read
+            // limits the memory in which the operating system buffers bytes for a client that does not read
             try channel.syncOptions?.setOption(.socketOption(.so_sndbuf), value: Self.systemBytes)
         } catch {
-            // the pipeline may have ended, and with it the client's connection
+            // the pipeline may have ended, because the client's connection has ended
             hold.release()
         }
     }
 
-    /// Ends the wait for a body that is still arriving, as its time limit would: the response is 408, and the
+    /// Ends the wait for a body that is still arriving. As after the body's time limit, the response is 408, and the
     /// connection ends. Does nothing if the body has arrived.
     static func cutBody(on channel: any Channel) {
         channel.eventLoop.execute {
@@ -195,9 +195,10 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Closes the connection after all written data. This is also true if an idle timer or a shutdown closes it.
+    /// Closes the connection once the system has accepted all written data, also if an idle timer or a shutdown closes
+    /// it.
     ///
-    /// The channel itself would drop data that the client has not read yet.
+    /// Without this method, the channel would drop data that the client has not read yet.
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         let unsent = unsent(context)
         guard mode != .input, unsent > 0, let sent = allSent(context) else {
@@ -250,7 +251,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: - Deadlines
 
-    /// Makes sure that the timer fires no later than the next deadline. If it fires earlier, it is scheduled again.
+    /// Makes sure that the timer fires no later than the next deadline. A timer that fires earlier is scheduled again.
     private func scheduleTimer(_ context: ChannelHandlerContext) {
         guard let deadline = state.deadline else { return }
         if let timer {

@@ -1,11 +1,11 @@
 import NIOCore
 
-/// A connection's state and deadlines. It makes the decisions that ``ConnectionGuard`` executes.
+/// A connection's state and deadlines. This type makes the decisions that ``ConnectionGuard`` executes.
 struct ConnectionState {
     /// The action at a deadline.
     enum TimerAction: Equatable {
         case wait(until: NIODeadline)
-        /// The body is late. Notify its reader.
+        /// The body is late. Notify the code that reads the body.
         case refuseBody
         case close
         case nothing
@@ -15,8 +15,8 @@ struct ConnectionState {
     enum EndAction: Equatable {
         case keep
         case close
-        /// Close the sending half now, and the other half a moment later. If both were closed while the client still
-        /// sends, the system would discard a response that the client has not read yet.
+        /// Close the sending half now, and the other half a moment later. If both halves were closed while the client
+        /// still sends, the system would discard a response that the client has not read yet.
         case closeAfterLingering
     }
 
@@ -28,14 +28,14 @@ struct ConnectionState {
 
     /// The number of requests whose head was read and whose response is not completely written.
     private(set) var openRequests = 0
-    /// The time at which the body that is being read must be complete; if requests were sent ahead, this is the
-    /// deadline of the last body.
+    /// The time at which the body that is being read must be complete. If requests are pipelined, this is the deadline
+    /// of the last body.
     private var bodyDeadline: NIODeadline?
-    /// Whether the last accepted request asks to close the connection.
+    /// Whether the last accepted request contains `Connection: close`, or the connection is ending.
     private var closesAfterLast = false
     /// Whether the data that are being read belong to an accepted request.
     private(set) var takesParts = true
-    /// The time at which the client must have accepted all bytes in the send buffer, or enough of them.
+    /// The time at which the client must have accepted all bytes in the send buffer, or ``leastProgress`` of them.
     private var writeDeadline: NIODeadline?
     /// The number of bytes in the send buffer when the deadline was set.
     private var unsent = 0
@@ -54,8 +54,8 @@ struct ConnectionState {
 
     /// Whether to read more.
     ///
-    /// A request that was sent ahead waits in the system's buffers, not in the gateway's buffers. During a shutdown,
-    /// all later requests wait in the same way.
+    /// While a request is in progress, at most one further request is read, and none during a shutdown. Other pipelined
+    /// requests wait in the operating system's buffers, not in the gateway's buffers.
     var mayRead: Bool {
         openRequests < (isShuttingDown && bodyDeadline == nil ? 1 : 2)
     }
@@ -67,12 +67,12 @@ struct ConnectionState {
         }
     }
 
-    /// The deadline of the body, if it applies. While an earlier request is in progress, nothing is read, so the
-    /// deadline of the last body does not apply.
+    /// The deadline of the body that is being read. It does not apply while an earlier request is in progress, because
+    /// nothing is read during this time.
     private var runningBodyDeadline: NIODeadline? { openRequests == 1 ? bodyDeadline : nil }
 
-    /// Records a request's head. A request is accepted only if it will be answered. Data after the last request that
-    /// the connection answers are dropped.
+    /// Records a request's head. If the connection ends after an earlier request, this request is not accepted, and its
+    /// data are dropped.
     mutating func readHead(closes: Bool, at now: NIODeadline) {
         takesParts = !closesAfterLast && !closesAfterResponse
         guard takesParts else { return }
@@ -119,7 +119,7 @@ struct ConnectionState {
         writeDeadline = isWritable && !isEnding ? nil : now + (isShuttingDown ? shutdownTimeout : writeTimeout)
     }
 
-    /// Accepts no further request. The client gets as much time for the rest of the responses as for any response.
+    /// Stops accepting requests. The client has the usual time limit to read the remaining data.
     ///
     /// - Parameter unsent: the number of bytes that the client has not accepted.
     mutating func end(unsent: Int, at now: NIODeadline) {
@@ -130,8 +130,8 @@ struct ConnectionState {
 
     /// Ends the wait for a body that is being read.
     ///
-    /// - Returns: false if no body is being read, or if requests were sent ahead, so that it is unknown to which
-    ///   request the body belongs.
+    /// - Returns: false if no body is being read. Also false if requests are pipelined, because it is then unknown to
+    ///   which request the body belongs.
     mutating func cutBody() -> Bool {
         guard runningBodyDeadline != nil else { return false }
         bodyDeadline = nil

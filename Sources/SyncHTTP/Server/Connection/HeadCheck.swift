@@ -2,13 +2,16 @@ import NIOCore
 import NIOHTTP1
 import NIOHTTPTypesHTTP1
 
-/// Checks heads as they were sent. Later handlers get neither the version of a request nor the number of its `Host`
-/// fields.
+/// Checks the heads of requests before they are converted. Later handlers receive neither the HTTP version of a request
+/// nor the number of its `Host` fields.
 ///
-/// It closes the connection of an HTTP/1.0 client after the response, because the close marks the end of the response
-/// for that client. It refuses requests without exactly one `Host` (RFC 9112, 3.2): a proxy that evaluates another
-/// `Host` would send them to another server. It also refuses transfer codings other than `chunked`, and all transfer
-/// codings of HTTP/1.0 clients (6.1): the gateway would not decode them, and a proxy may read the request differently.
+/// An HTTP/1.0 client's connection is closed after the response, because the close marks the end of the response for
+/// such a client. These requests are refused:
+///
+/// - Requests without exactly one `Host` (RFC 9112, 3.2). A proxy that uses another `Host` than the gateway would send
+///   the request to another server. HTTP/1.0 requests may omit `Host`.
+/// - Requests with a transfer coding other than `chunked`, and HTTP/1.0 requests with any transfer coding (6.1). The
+///   gateway would not decode the body, and a proxy may read the request differently.
 final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -16,7 +19,7 @@ final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
     /// Whether a request was refused. The bytes after it are not read as a request.
     private var isRefused = false
 
-    /// Adds a check at the place of the pipeline where heads are still unchanged.
+    /// Adds a check before the handler that converts heads.
     static func check(on pipeline: ChannelPipeline) throws {
         let operations = pipeline.syncOperations
         let codec = try operations.handler(type: HTTP1ToHTTPServerCodec.self)
@@ -56,9 +59,9 @@ final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {
 /// Allocates the memory into which a connection's bytes are read.
 ///
 /// The size adapts to the last reads, up to 8 KiB. Each read gets a new buffer, so that a connection keeps only its
-/// first buffer between requests. With thousands of connections, this determines the memory usage.
+/// first buffer between requests. With thousands of connections, these buffers determine the memory usage.
 struct ReadBuffers: RecvByteBufferAllocator {
-    /// The initial size is sufficient for a small request. A request that needs several reads costs a timer and a task.
+    /// The initial size suffices for a small request. A request that needs a second read also needs a timer and a task.
     private var sizes = AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 2_048, maximum: 8_192)
 
     func buffer(allocator: ByteBufferAllocator) -> ByteBuffer { sizes.buffer(allocator: allocator) }

@@ -6,10 +6,10 @@ import SyncModel
 
 /// A connection's socket during its transfer to code that no longer uses HTTP.
 ///
-/// An HTTP connection needs some 30 KB for its parser, its buffers, and its task with the memory of the task's deepest
-/// call. A listener that is idle for hours should not need this memory.
+/// An HTTP connection uses about 30 KB for its parser, its buffers and its task, which keeps the memory of its deepest
+/// call. A listener that is idle for hours should not use this memory.
 package struct SocketHandover: Sendable {
-    /// Continues to use the socket, and begins by writing the head.
+    /// The code that takes over the socket. It writes the response's head first.
     package typealias Successor = @Sendable (SocketHandover) async throws -> Void
 
     /// A separate descriptor for the same connection. The new owner closes it.

@@ -4,26 +4,28 @@ import SyncModel
 
 /// Permits web pages of other origins to send requests and read responses (WHATWG Fetch, the CORS protocol).
 ///
-/// Credentials, that is cookies, are never permitted. A token is sent in `Authorization`, which other pages cannot set.
+/// Cookies (credentials in the protocol) are never permitted. A token is sent in `Authorization`. Browsers do not add
+/// this field themselves, so other pages cannot use a user's token.
 package struct CrossOrigin: Sendable {
     let origins: AllowedOrigins
 
-    /// The time for which a browser may cache the response to a preflight, in seconds: the maximum of any browser.
+    /// The time for which a browser may cache the response to a preflight, in seconds: the maximum of Chromium.
     private static let maximumAge = "7200"
-    /// The fields that requests may have in addition to those that the protocol always permits.
+    /// The fields that requests may have in addition to the fields that the protocol always permits.
     private static let requestFields = [
         HTTPField.Name.authorization, .contentType, .prefer, .lastEventID, .ifNoneMatch, .xRequestID,
         .sluiceOrganization, .traceparent, .tracestate,
     ].map(\.rawName).joined(separator: ", ")
-    /// The fields that pages may read in addition to those that the protocol always exposes.
+    /// The fields that pages may read in addition to the fields that the protocol always exposes.
     private static let answerFields = [
         HTTPField.Name.xRequestID, .retryAfter, .rateLimit, .rateLimitPolicy, .preferenceApplied, .wwwAuthenticate,
         .eTag, .allow, .date,
     ].map(\.rawName).joined(separator: ", ")
 
-    /// Responds to `OPTIONS`. The response to a browser's preflight has the permitted requests; the response to other
-    /// clients has the methods of the path (RFC 9110, 9.3.7). It requires no token, because browsers send no token in a
-    /// preflight.
+    /// Responds to `OPTIONS`. It requires no token, because browsers send no token in a preflight.
+    ///
+    /// The response to a browser's preflight contains the permitted requests. The response to other clients contains
+    /// the methods of the path (RFC 9110, 9.3.7).
     ///
     /// - Parameter methods: the methods of the path, as in `Allow`.
     func options(_ methods: String, _ exchange: Exchange) -> Answer {
@@ -41,7 +43,8 @@ package struct CrossOrigin: Sendable {
 
     /// Adds the headers that permit a page of an allowed origin to read the response.
     ///
-    /// Refusals have them, too, because otherwise a page could not distinguish a refusal from a network failure.
+    /// Error responses have these headers, too, because otherwise a page could not distinguish them from a network
+    /// failure.
     func mark(_ answer: inout Answer, for headers: HTTPFields) {
         answer.headers.append(HTTPField(name: .vary, value: HTTPField.Name.origin.rawName))
         guard let origin = headers[.origin], origins.allows(origin) else { return }
@@ -50,8 +53,10 @@ package struct CrossOrigin: Sendable {
     }
 }
 
-/// The origins of web pages that may read responses (WHATWG Fetch, the CORS protocol): `https://app.example.org`, or
-/// every subdomain at any depth of `https://*.example.org`.
+/// The origins of web pages that may read responses (WHATWG Fetch, the CORS protocol).
+///
+/// Each entry is an origin such as `https://app.example.org`, or a pattern such as `https://*.example.org`, which
+/// matches subdomains at any depth.
 ///
 /// An origin is not an authorization, because clients other than browsers can send any origin. The token determines the
 /// permissions.
@@ -61,7 +66,7 @@ package struct AllowedOrigins: Sendable, Equatable {
     /// A pattern of subdomains: the beginning and the end of an origin.
     private struct Pattern: Sendable, Equatable {
         @Exact private(set) var scheme: String
-        /// The end of the origin, with its leading point and the port, if there is one.
+        /// The end of the origin: the text after `*`, including the port if there is one.
         @Exact private(set) var suffix: String
     }
 
@@ -69,7 +74,7 @@ package struct AllowedOrigins: Sendable, Equatable {
     private var patterns: [Pattern] = []
 
     /// - Parameter text: origins, separated by white space.
-    /// - Returns: nil unless the text is a list of up to ``maximum`` origins and patterns.
+    /// - Returns: nil if an entry is invalid, if there is no entry, or if there are more than ``maximum``.
     package init?(parsing text: String) {
         let entries = text.split(whereSeparator: \.isWhitespace)
         guard (1...Self.maximum).contains(entries.count) else { return nil }
@@ -131,8 +136,8 @@ private struct Origin {
         return host.split(separator: ".", omittingEmptySubsequences: false).allSatisfy(isLabel)
     }
 
-    /// Whether a host is a pattern such as `*.example.org`. A `*` directly below a top-level domain is not allowed,
-    /// because it would admit every domain below that.
+    /// Whether a host is a pattern such as `*.example.org`. A `*` directly below a top-level domain other than
+    /// `localhost` is not allowed, because it would match every domain below the top-level domain.
     private static func isPattern(_ host: Substring) -> Bool {
         let rest = host.dropFirst(2)
         return isHost(rest) && (rest.contains(".") || rest == "localhost")

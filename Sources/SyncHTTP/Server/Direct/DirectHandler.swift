@@ -5,10 +5,10 @@ import NIOHTTPTypes
 import SyncModel
 import Telemetry
 
-/// Answers requests directly, on the connection's event loop, and passes all others to the connection's task.
+/// Answers some requests directly on the connection's event loop, and passes all others to the connection's task.
 ///
-/// A request is answered directly if it has arrived in one piece and its route supports that. For a small push, the
-/// task and its two streams would cost as much as all other work for HTTP.
+/// A request is answered directly if it has arrived in one piece and its route supports direct answers. A direct answer
+/// saves the task and its two streams. For a small push, these would cost as much as all other work for HTTP.
 final class DirectHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -82,8 +82,8 @@ final class DirectHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: - Answers
 
-    /// Whether a request will be answered directly. If the client does not read its responses, its requests are left to
-    /// the task.
+    /// Begins to answer a request directly, and returns whether this is possible. If the client does not read its
+    /// responses, its requests are left to the task.
     private func answers(_ head: HTTPRequest, _ body: ByteBuffer?, _ context: ChannelHandlerContext) -> Bool {
         guard context.channel.isWritable else { return false }
         let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
@@ -143,8 +143,8 @@ package struct DirectExchange: Sendable {
 
 /// Decides which of a connection's requests can be answered directly. ``DirectHandler`` executes the decisions.
 ///
-/// Responses are sent in the order of their requests. So while a request is being answered directly, later requests
-/// wait. While a request that was passed on has no response yet, later requests are also passed on.
+/// Responses are sent in the order of their requests. Therefore later requests wait while a request is being answered
+/// directly. While a request that was passed on has no response yet, later requests are also passed on.
 struct DirectState {
     /// The action on a part of a request.
     enum Action {
@@ -154,7 +154,7 @@ struct DirectState {
         case answer(HTTPRequest, ByteBuffer?)
     }
 
-    /// Data that arrived after a request that is being answered directly.
+    /// An event that occurred while a request was being answered directly.
     enum Waiting {
         case part(HTTPRequestPart)
         case error(any Error)
@@ -223,7 +223,7 @@ struct DirectState {
 
     /// Records the response to a request that was passed on.
     mutating func passedOnAnswered() {
-        // if data are not HTTP, there is a response without a request
+        // the response to data that are not HTTP has no request
         passedOn = max(0, passedOn - 1)
     }
 

@@ -4,10 +4,10 @@ import NIOCore
 import Telemetry
 
 extension Responder {
-    /// Begins to answer a request without a task, if the request's route currently supports that.
+    /// Begins to answer a request without a task, if the request's route can do so now.
     ///
     /// - Parameter write: receives the response on the channel's event loop, after this method has returned.
-    /// - Returns: false if the route does not support that. In this case nothing has happened.
+    /// - Returns: whether the answer has begun. If it has not, nothing was changed.
     func respondsDirectly(
         to head: HTTPRequest,
         _ body: ByteBuffer?,

@@ -5,7 +5,7 @@ import Synchronization
 /// A memory budget for which requests wait for a limited time. Organizations take turns (``FairSemaphore``).
 ///
 /// A decoded push takes about five times the memory of its body. Decoding more pushes than the committers can process
-/// has no benefit, so further pushes wait in encoded form. This limits the memory under load without limiting the
+/// has no benefit. Therefore further pushes wait in encoded form, which limits the memory under load, but not the
 /// number of clients.
 package final class AdmissionController: Sendable {
     private struct State {
@@ -20,8 +20,9 @@ package final class AdmissionController: Sendable {
     private let meter: Meter?
 
     /// - Parameters:
-    ///   - limit: the budget in bytes. A request for more than a quarter of the budget counts as a quarter.
-    ///   - timeout: the time after which a waiting request is refused. Its client has given up, or should retry later.
+    ///   - limit: the budget in bytes. A request for more than a quarter of the budget reserves a quarter.
+    ///   - timeout: the time after which a waiting request is refused. After this time, its client has given up or
+    ///     should retry.
     ///   - label: the label of the metric that shows the reserved bytes.
     package init(
         _ kind: Overload.Kind,
@@ -41,8 +42,8 @@ package final class AdmissionController: Sendable {
 
     package var held: Int { state.withLock { $0.semaphore.shares.taken } }
 
-    /// The number of bytes that a request reserves. It is limited, so that a few of the largest requests always fit
-    /// together.
+    /// The number of bytes that a request reserves. It is at most a quarter of the budget, so that a few of the largest
+    /// requests always fit into the budget.
     package func weight(_ bytes: Int) -> Int { min(bytes, max(1, limit / 4)) }
 
     /// Runs an operation as soon as its bytes can be reserved.

@@ -6,22 +6,24 @@ import Synchronization
 ///
 /// No organization reserves more than its share of any budget (product rule 16).
 package final class Budgets: Sendable {
-    /// The time for which a request waits for a reservation. Later, its client has given up, or should retry.
+    /// The time for which a request waits for a reservation. After this time, the client has given up or should retry.
     private static let timeout: Duration = .seconds(5)
     /// The interval at which waiting requests are checked.
     private static let interval: Duration = .milliseconds(250)
-    /// The number of bytes that can be verified within a few dozen milliseconds.
+    /// The maximum number of bytes of bodies whose signatures are verified at the same time. The verification of this
+    /// many bytes takes a few dozen milliseconds.
     private static let verifyingBytes = 4_194_304
 
-    /// The bytes of bodies, from the first byte until their requests are done.
+    /// The bytes of bodies. Each body counts from its first byte until its request is done.
     package let bodies: FairBudget
-    /// The bytes of bodies whose senders are not known yet.
+    /// The bytes of bodies whose senders are not authenticated yet.
     package let unverified: UnverifiedBodies
     /// The bytes of bodies whose signatures are being verified.
     package let verifying: AdmissionController
     /// The bytes of bodies that are being decoded, or that are decoded and wait for their commit.
     package let decoding: AdmissionController
-    /// The bytes of responses, from before they are created until the client has read them.
+    /// The bytes of responses. They are reserved before a response is created, and released when the client has read
+    /// it.
     package let answers: AdmissionController
     /// The number of pages that are read at the same time.
     package let pages: AdmissionController
@@ -65,11 +67,10 @@ package final class Budgets: Sendable {
     }
 }
 
-/// A budget without a queue, of bytes or of requests.
+/// A budget of bytes or requests without a queue: a request that does not fit is refused immediately.
 ///
-/// A request that does not fit is refused immediately.
-///
-/// It bounds the resources that any number of clients occupy in the gateway. ``FairShares`` divides the budget.
+/// The budget bounds the resources that clients use in the gateway, regardless of the number of clients. ``FairShares``
+/// divides the budget.
 package final class FairBudget: Sendable {
     private let overload: Overload
     private let shares: Mutex<FairShares>
@@ -155,9 +156,9 @@ package struct Overload: Sendable {
 
 /// Counts connections that end because their clients are too slow.
 package struct SlowClientMetrics: Sendable {
-    /// The client did not read a response.
+    /// Connections of clients that did not read a response.
     package let unread = Self.counter("unread")
-    /// The client did not send a body.
+    /// Connections of clients that did not send a body in time.
     package let lateBody = Self.counter("late_body")
 
     private static func counter(_ reason: String) -> Counter {

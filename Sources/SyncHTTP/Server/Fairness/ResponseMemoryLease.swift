@@ -3,15 +3,16 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// The memory reservation of a request's response, from before it is created until the client has read it.
+/// The memory reservation of a response. It begins before the response is created, and ends when the client has read
+/// it.
 package final class ResponseMemoryLease: Sendable {
-    /// The size in bytes up to which responses are not counted, because each connection uses more memory than that.
+    /// The size in bytes up to which responses are not counted, because each connection uses more memory anyway.
     package static let small = 16_384
-    /// The bytes reserved for a page before it is read: the size at which its readers stop.
+    /// The bytes reserved for a page before it is read. Reading ends at this size.
     package static let page = 2_097_152
     /// The bytes reserved for one mutation.
     ///
-    /// Its payload, its response, its error and its list of blockers may each have a megabyte.
+    /// The payload, the response, the error and the list of blocking mutations may each have a megabyte.
     package static let mutation = 4_194_304
     /// The bytes reserved for a backlog.
     package static let backlog = 262_144
@@ -24,7 +25,7 @@ package final class ResponseMemoryLease: Sendable {
         package var user = LaneKey.nobody
         /// The reserved bytes.
         package var held = 0
-        /// Whether the request is one of those that may read a page at the moment.
+        /// Whether the request has a place among the concurrent reads of pages.
         package var isReading = false
     }
 
@@ -54,7 +55,7 @@ package final class ResponseMemoryLease: Sendable {
         return !gate.isOver(user)
     }
 
-    /// Reserves memory for the response as soon as possible. Does nothing if memory was already reserved.
+    /// Reserves memory for the response, and waits if necessary. Does nothing if memory was already reserved.
     ///
     /// - Parameter isPage: whether the response counts toward the limit of concurrent reads of pages.
     /// - Throws: `overloaded` if the memory could not be reserved in time. In this case nothing is reserved.
@@ -74,7 +75,7 @@ package final class ResponseMemoryLease: Sendable {
         state.withLock { $0.isReading = true }
     }
 
-    /// Extends the reservation to a total number of bytes, as soon as possible.
+    /// Extends the reservation to a total number of bytes, and waits if necessary.
     ///
     /// - Throws: `overloaded` if the memory could not be reserved in time.
     package func extend(to bytes: Int) async throws(Problem) {
@@ -120,7 +121,7 @@ package final class ResponseMemoryLease: Sendable {
         _ = resize(to: 0)
     }
 
-    /// Returns a permit for readers that read several times, and reserve nothing while they wait.
+    /// Returns a permit for readers that read several times. While such a reader waits, it reserves no memory.
     package func room(for bytes: Int = ResponseMemoryLease.page) -> PagePermit {
         PagePermit { () async throws(Problem) in
             try await self.acquire(bytes)
@@ -131,7 +132,7 @@ package final class ResponseMemoryLease: Sendable {
 }
 
 extension LaneKey {
-    /// The user of requests without a user, which are those of operators and those for public resources.
+    /// The placeholder for requests without a user: requests of operators, and requests for public resources.
     package static let nobody = LaneKey(
         organization: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
         user: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))

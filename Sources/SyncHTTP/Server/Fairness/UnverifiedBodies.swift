@@ -6,7 +6,8 @@ import Synchronization
 
 /// The memory of bodies that arrive before their senders are authenticated (``UnverifiedBodyBudget``).
 ///
-/// It is separate from the memory of other bodies, so that requests without a secret use no memory of an organization.
+/// This memory is separate from the memory of other bodies, so that requests without a secret use no organization's
+/// memory.
 package final class UnverifiedBodies: Sendable {
     private struct State {
         package var room: UnverifiedBodyBudget
@@ -78,7 +79,7 @@ package final class UnverifiedBodies: Sendable {
         if isRefused { throw overload.problem() }
     }
 
-    /// Makes a change, then cuts off the bodies whose channels it returns.
+    /// Makes a change, then cuts off the bodies whose channels the change returns.
     private func change(_ change: (inout State) -> [any Channel]) {
         let (cut, difference) = state.withLock { state in
             let before = state.room.held
@@ -96,7 +97,7 @@ package final class UnverifiedBodies: Sendable {
 package struct UnverifiedBodyLimits: Sendable {
     /// The maximum number of bytes of all bodies.
     package var bytes = 16_777_216
-    /// The number of bytes of each body that are not counted, because a connection needs more memory than that.
+    /// The number of bytes of each body that are not counted, because each connection needs more memory anyway.
     package var free = 8_192
     /// The time limit for the arrival of a body.
     package var timeout: Duration = .seconds(15)
@@ -105,24 +106,25 @@ package struct UnverifiedBodyLimits: Sendable {
     /// The mean number of bytes per second that a body must have reached after ``grace``.
     package var rate = 16_384
 
-    /// The maximum number of bytes of a source, and of an address.
+    /// The maximum number of bytes of one source, and of one client address.
     package var partBytes: Int { bytes / 2 }
-    /// The maximum number of bytes of an address at one source.
+    /// The maximum number of bytes of one client address at one source.
     package var pairBytes: Int { bytes / 4 }
 
     package init() {}
 }
 
-/// The memory budget of bodies whose senders are not known yet. This type only decides; ``UnverifiedBodies`` executes
-/// the decisions.
+/// The memory budget of bodies whose senders are not authenticated yet. This type only decides; ``UnverifiedBodies``
+/// executes the decisions.
 ///
-/// A body reserves memory as its bytes arrive. A source, an address, and an address at one source may each reserve only
-/// a part of the budget. If a part is used up, the body that has been arriving for longest is evicted, even if it is
-/// the body that needs more memory.
+/// A body reserves memory as its bytes arrive. A source, a client address, and a client address at one source may each
+/// reserve only a part of the budget. If a part is used up, the oldest body in this part is evicted: the body that
+/// began to arrive first. This may be the same body that needs more memory.
 ///
-/// So a body keeps its reservation until other bodies have brought as many bytes as its part of the budget. Bodies that
-/// stop or arrive slowly evict only each other, in any number, and never a message that arrives at full speed. Size
-/// must not decide, because among several recent bodies, the largest often arrives fastest.
+/// Therefore a body keeps its reservation until newer bodies have brought as many bytes as this part of the budget.
+/// A message that arrives at full speed is complete before that. Bodies that stop or arrive slowly evict only each
+/// other, even if there are very many of them. The size of a body does not matter, because among several recent bodies
+/// the largest often arrives fastest.
 package struct UnverifiedBodyBudget: Sendable {
     /// Identifies a body; later bodies have greater values.
     package typealias Ticket = Int
@@ -134,9 +136,9 @@ package struct UnverifiedBodyBudget: Sendable {
     }
 
     package enum Decision: Sendable, Equatable {
-        /// The bytes are counted. These other bodies were evicted.
+        /// The bytes are counted. For this purpose, these other bodies were evicted.
         case taken(evicted: [Ticket])
-        /// The budget is used up. The body was evicted, and so were these other bodies.
+        /// The budget is used up. The body itself and these other bodies were evicted.
         case refused(evicted: [Ticket])
     }
 
@@ -186,7 +188,7 @@ package struct UnverifiedBodyBudget: Sendable {
         return .taken(evicted: evicted)
     }
 
-    /// Records that a body has arrived completely. It is not evicted afterwards.
+    /// Records that a body has arrived completely. The body is not evicted afterwards.
     package mutating func complete(_ ticket: Ticket) { bodies[ticket]?.isWhole = true }
 
     /// Releases a body's memory. Does nothing if the body was evicted.
@@ -208,8 +210,8 @@ package struct UnverifiedBodyBudget: Sendable {
 
     // MARK: - Steps
 
-    /// Returns a condition for bodies; nil if the budget is sufficient. If not, a body that fulfills the condition must
-    /// be evicted before more memory can be reserved.
+    /// Returns nil if the budget is sufficient for more memory. Otherwise returns a condition: before memory can be
+    /// reserved, a body that fulfills the condition must be evicted.
     private func scope(of origin: Origin, lacking more: Int) -> ((Origin) -> Bool)? {
         guard more > 0 else { return nil }
         if pairs[origin, default: 0] + more > limits.pairBytes { return { $0 == origin } }
@@ -221,8 +223,8 @@ package struct UnverifiedBodyBudget: Sendable {
         return { isOwn || $0.source == heaviest }
     }
 
-    /// Returns the body that has been arriving for longest. Bodies without a reservation are ignored, except for the
-    /// body that needs more memory.
+    /// Returns the body that began to arrive first. Bodies without a reservation are ignored, except for the body that
+    /// needs more memory.
     private func oldest(in isInScope: (Origin) -> Bool, or ticket: Ticket) -> Ticket? {
         var oldest: Ticket?
         for (other, body) in bodies where !body.isWhole && isInScope(body.origin) {

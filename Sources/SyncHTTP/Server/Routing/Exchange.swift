@@ -21,7 +21,7 @@ package struct Exchange: Sendable {
     package var user = LaneKey.nobody
     /// The operator's token of the request, after authentication.
     package var operatorToken: OperatorToken?
-    /// The end of the operator's session, in seconds since 1970; nil if it has no end.
+    /// The end of the operator's session, in seconds since 1970; nil if the session does not end.
     package var operatorUntil: Int64?
     /// Records the operator's accesses to user content.
     package var audit: OperatorAudit?
@@ -36,7 +36,7 @@ package struct Exchange: Sendable {
     package var head: HTTPRequest { request.head }
     package var headers: HTTPFields { request.headers }
 
-    /// A parameter of the path as a UUID. If it is not a UUID, the response is 404.
+    /// Returns a parameter of the path as a UUID. If the parameter is not a UUID, the response is 404.
     package func uuid(at index: Int) throws(Refusal) -> UUID {
         guard let uuid = UUID(text: parameters[index].utf8) else { throw .notFound }
         return uuid
@@ -56,8 +56,8 @@ package enum RequestID {
 
     package static func make() -> String { ids.make().lowercased }
 
-    /// Whether a text has 1 to 128 letters, digits, dots, underscores and hyphens. None of these has a meaning in logs
-    /// or headers.
+    /// Whether a text has 1 to 128 letters, digits, dots, underscores and hyphens. None of these characters has a
+    /// meaning in logs or headers.
     package static func isSane(_ text: String) -> Bool {
         let bytes = text.utf8
         return !bytes.isEmpty && bytes.count <= maximumLength && bytes.allSatisfy(isAllowed)

@@ -7,7 +7,7 @@ package struct RouteTable: Sendable {
     /// The result of a look-up.
     package enum Match: Sendable {
         case route(Route, parameters: [Substring])
-        /// The path exists, but not with this method. Has the path's methods.
+        /// The path exists, but does not have this method. The value lists the path's methods.
         case otherMethods(String)
         case nothing
     }
@@ -20,7 +20,8 @@ package struct RouteTable: Sendable {
     /// Adds a method to a path. A segment such as `{id}` in the template matches any single segment.
     ///
     /// A path without `{` takes precedence over a matching template, so `/a/b` and `/a/{id}` can be added in any order.
-    /// If two templates match, the first takes precedence, so add `/a/{id}/b` before `/a/{id}/{other}`.
+    /// If two templates match, the template that was added first takes precedence. Therefore add `/a/{id}/b` before
+    /// `/a/{id}/{other}`.
     package mutating func add(
         _ method: HTTPRequest.Method,
         _ template: String,
@@ -72,7 +73,7 @@ package struct RouteTable: Sendable {
         }
     }
 
-    /// Returns the route that can answer a request directly. Its path must be literal and have no query.
+    /// Returns the route that can answer a request directly. Only literal paths without a query have such a route.
     package func direct(_ method: HTTPRequest.Method, _ path: String) -> Route? {
         guard method == .post, let resource = literal[path] else { return nil }
         return resource.routes.first { $0.method == method && $0.directEndpoint != nil }
@@ -148,12 +149,12 @@ private struct Resource: Sendable {
 /// One method of one path.
 package struct Route: Sendable {
     package typealias Endpoint = @Sendable (Exchange) async throws -> Answer
-    /// Begins to answer a request without waiting. Returns false if that is not possible. In this case nothing has
-    /// happened.
+    /// Begins to answer a request without waiting. Returns false if this is not possible. In this case nothing was
+    /// changed.
     package typealias DirectEndpoint = @Sendable (DirectExchange) -> Bool
 
     package let method: HTTPRequest.Method
-    /// The media type of its responses, which `Accept` must allow; nil if `Accept` is not checked.
+    /// The media type of the route's responses, which `Accept` must allow; nil if `Accept` is not checked.
     package let mediaType: String?
     package let meters: RouteMeters
     package let endpoint: Endpoint

@@ -8,7 +8,8 @@ package import SyncModel
 package struct URLQuery: Sendable {
     private var values: [(name: String, value: String)] = []
 
-    /// Reads `name=value&…` with percent-encoding (RFC 3986). A plus sign is not a space. Empty values count as absent.
+    /// Reads `name=value&…` with percent-encoding (RFC 3986). A plus sign is not a space. A parameter with an empty
+    /// value is treated as absent.
     package init(_ text: String?, allowing names: Set<String>) throws(Problem) {
         guard let text, !text.isEmpty else { return }
         for pair in text.utf8.split(separator: UInt8(ascii: "&")) {
@@ -120,15 +121,15 @@ package struct URLQuery: Sendable {
         return type
     }
 
-    /// Names of entity types, repeated or separated by commas.
+    /// The names of entity types. The parameter may be repeated, or contain several names separated by commas.
     package func entityTypes(_ name: String) throws(Problem) -> [String] {
         let names = list(name)
         guard names.allSatisfy(EntityType.isValidName) else { throw Self.invalid(name, "must be entity types' names") }
         return names
     }
 
-    /// Names of channels, one in each occurrence of the parameter, because a name may contain commas. Nil if it is
-    /// absent.
+    /// The names of channels; nil if the parameter is absent. Each occurrence of the parameter contains one name,
+    /// because a name may contain commas.
     package func channels(_ name: String) throws(Problem) -> [String]? {
         let names = values.filter { $0.name == name }.map(\.value)
         let limit = ChannelName.limitOfRequest
@@ -179,7 +180,7 @@ package struct URLQuery: Sendable {
         return valid(bytes)
     }
 
-    /// The text, unless it contains U+0000, which PostgreSQL cannot store.
+    /// Returns the text; nil if it contains U+0000, which PostgreSQL cannot store.
     private static func valid(_ bytes: [UInt8]) -> String? {
         bytes.contains(0) ? nil : String(validating: bytes, as: UTF8.self)
     }
