@@ -106,8 +106,8 @@ struct KeyRewriter {
         }
     }
 
-    /// Defers the check of foreign keys while `body` runs, because a parent and its children change one after the
-    /// other. Later writes in the transaction are checked immediately again.
+    /// Defers the check of foreign keys while `body` runs, because a parent and its children change in sequence. Later
+    /// writes in the transaction are checked immediately again.
     private func deferringForeignKeys(_ body: () throws -> Void) throws {
         try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
         let result = Result { try body() }
