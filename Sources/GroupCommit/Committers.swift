@@ -53,7 +53,7 @@ package final class Committers<Work: GroupTransaction>: Service {
         }
     }
 
-    /// Commits a job together with others, and returns its answer.
+    /// Commits a job together with other jobs, and returns the job's answer.
     ///
     /// - Parameter place: the partition or shard of the job's organization. All jobs of the partition or shard go to
     ///   one committer.
@@ -68,7 +68,7 @@ package final class Committers<Work: GroupTransaction>: Service {
         return try result.get()
     }
 
-    /// Queues a job, which is committed together with others. Does not wait for the answer.
+    /// Queues a job, which is committed together with other jobs. Does not wait for the answer.
     package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: JobCompletion<Value>) {
         guard !queue.add(job, at: place) else { return }
         reply.send(.failure(Problem.overloaded("too many writes are waiting")))

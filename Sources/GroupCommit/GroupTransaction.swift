@@ -32,7 +32,7 @@ extension GroupTransaction {
     package func problem(_ error: PostgresError, ofLone job: Job) -> Problem { problem(error) }
 }
 
-/// Work on one lane. It is committed together with other jobs.
+/// Work on one lane, which is committed together with other jobs.
 package protocol GroupJob: Sendable {
     /// The lane of the job. A group contains at most one job of each lane.
     var lane: LaneKey { get }
@@ -59,7 +59,7 @@ extension GroupJob {
 /// repeat.
 package final class JobCompletion<Value: Sendable>: Sendable {
     package typealias Answer = Result<Value, Problem>
-    /// Called once, on any thread. It must return quickly.
+    /// A closure that receives the answer. It is called once, on any thread, and must return quickly.
     package typealias Receiver = @Sendable (Answer) -> Void
 
     private let receiver: Mutex<Receiver?>
@@ -94,7 +94,7 @@ package enum CommitFailure: Error {
     ///
     /// The database is available, so the cause is a job of the group.
     case tooLong(PostgresError)
-    /// The jobs of these lanes change so much data that they must not delay other jobs.
+    /// The jobs of these lanes change so much data that other jobs must not wait for them.
     case heavy(Set<LaneKey>)
     /// The cached organizations are out of date.
     case stale
@@ -120,8 +120,8 @@ package struct RetryContext: Sendable {
 extension Spans {
     /// Starts the span of a group's commit, if a trace of at least one of the group's jobs is recorded.
     ///
-    /// A span has only one parent, so the span of the commit is in the trace of the first recorded job. It is linked
-    /// with all recorded jobs in both directions.
+    /// A span has only one parent, so the span of the commit is in the trace of the first recorded job. The span of the
+    /// commit and the spans of all recorded jobs are linked with each other.
     static func commit(_ group: [some GroupJob], of noun: String) -> GatewaySpan? {
         guard isOn else { return nil }
         let jobs = group.compactMap(\.span)

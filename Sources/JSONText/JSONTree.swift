@@ -2,7 +2,7 @@ import CSimdJSON
 
 /// A parsed text: its bytes, and the position of every value in them.
 ///
-/// It is immutable. A copy refers to the same text.
+/// A tree is immutable. A copy of the tree refers to the same text.
 ///
 /// Parsing takes linear time for any input. A value is decoded only when it is requested.
 public struct JSONTree: Sendable {

@@ -36,7 +36,7 @@ struct MemberKey {
 /// A stack of members, in which the members of each object are sorted.
 ///
 /// Names without escapes are read directly from the text, so the text must outlive the stack. Names with escapes are
-/// unescaped into separate memory, whose size is at most that of the value that contains the names.
+/// unescaped into separate memory, which is not larger than the value that contains the names.
 struct MemberKeys: ~Copyable {
     private let source: JSONSource
     private let unescapedCapacity: Int

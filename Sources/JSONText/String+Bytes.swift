@@ -129,8 +129,8 @@ extension StringProtocol {
 
     /// The text without white space and newlines at its beginning and end.
     ///
-    /// It replaces Foundation's function, which would link all of Foundation with its Unicode data (43 MB).
-    /// FoundationEssentials has everything else that the gateway uses.
+    /// This property replaces a function of Foundation, with which all of Foundation and its Unicode data (43 MB) would
+    /// be linked. FoundationEssentials has everything else that the gateway uses.
     var trimmed: String {
         let start = drop(while: \.isWhitespace)
         let end = start.lastIndex { !$0.isWhitespace }.map(start.index(after:)) ?? start.startIndex
@@ -215,7 +215,7 @@ extension StringProtocol {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether both buffers have the same bytes. They must have the same length.
+    /// Whether two buffers of the same length have the same bytes.
     fileprivate func hasSameBytes(as other: UnsafeBufferPointer<UInt8>) -> Bool {
         let other = UnsafeRawBufferPointer(other)
         var place = 0

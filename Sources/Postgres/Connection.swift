@@ -106,7 +106,7 @@ public final class Connection: Sendable {
         _ = try await perform(.pipeline([]), timeout: timeout).get()
     }
 
-    /// The total work of all calls of `run`, including those that failed.
+    /// The total work of all calls of `run`, including failed calls.
     public var traffic: Traffic {
         var traffic = Traffic()
         traffic.statements = statements.load(ordering: .relaxed)
@@ -122,7 +122,8 @@ public final class Connection: Sendable {
     /// False if the configuration does not require writes.
     public var isReadOnly: Bool { mailbox.isReadOnly }
 
-    /// Whether calls can still succeed. It is false as soon as the server closes the connection, even while it is idle.
+    /// Whether calls can still succeed. False as soon as the server closes the connection, even while the connection is
+    /// idle.
     public var isUsable: Bool { mailbox.isUsable }
 
     /// The process number that the server announced at the start of the session.

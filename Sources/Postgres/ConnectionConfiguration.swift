@@ -4,13 +4,13 @@ public struct ConnectionConfiguration: Sendable {
     public var uri: String
     /// Another server of the dialect's kind, to which the connection is made; nil for the server in the URI.
     ///
-    /// The database and the role are those of the URI.
+    /// The database and the role are taken from the URI.
     public var server: ServerAddress?
     /// The application name in `pg_stat_activity`.
     public var applicationName: String
     /// The server settings, such as `("lock_timeout", "2s")`. A connection sets them once after connecting.
     public var settings: [(String, String)]
-    /// The maximum time for connecting, including authentication. It does not limit name resolution.
+    /// The maximum time for connecting, including authentication. The time for name resolution is not limited.
     public var connectTimeout: Duration
     /// The server's `statement_timeout`, for each statement. The limit of a whole pipeline is longer by
     /// `Connection.timeoutMargin`. Zero or less means no limit.
@@ -25,9 +25,9 @@ public struct ConnectionConfiguration: Sendable {
     public var requiresWrites = true
     /// The adaptation of statements for servers of another kind; nil if there is only one kind of servers.
     public var dialect: Dialect?
-    /// Called on the connection's thread for each notice or warning. It must not block.
+    /// A closure that is called on the connection's thread for each notice or warning. It must not block.
     public var onNotice: (@Sendable (String) -> Void)?
-    /// Called on the connection's thread for each NOTIFY on a subscribed channel. It must not block.
+    /// A closure that is called on the connection's thread for each NOTIFY on a subscribed channel. It must not block.
     public var onNotification: (@Sendable (Notification) -> Void)?
 
     /// A NOTIFY from another session.

@@ -19,7 +19,7 @@ public struct Dialect: Sendable {
     public var translation: @Sendable (Query) throws(PostgresError) -> Query
     /// The statements that guard a transaction on such a server.
     public var transactionGuard: TransactionGuard?
-    /// Called on the connection's thread with each detection result. It must not block.
+    /// A closure that is called on the connection's thread with each detection result. It must not block.
     public var onAnswer: @Sendable (Bool) -> Void
 
     /// The statements that guard a transaction on servers that may run it in two places.

@@ -154,7 +154,7 @@ final class LibPQConnection {
 
     /// Whether the session must be able to write, and the server has reported that it cannot.
     ///
-    /// After a change of one of these two parameters, PostgreSQL reports it with the next result. A pooler may not
+    /// If one of these two parameters changes, PostgreSQL reports the new value with the next result. A pooler may not
     /// report it.
     var isReadOnly: Bool {
         requiresWrites

@@ -19,8 +19,8 @@ public struct Migration: Sendable, Hashable {
     /// Returns the text, in which each `:name` of a variable is replaced by the variable's value.
     ///
     /// A token is a colon and an identifier, without a colon or an identifier directly before the token. For this
-    /// reason, `::text` and `a[1:n]` are not changed. A token whose name is not a variable is not changed either.
-    /// Tokens in comments and strings are replaced.
+    /// reason, `::text` and `a[1:n]` are not changed. Tokens with other names than those of variables are not changed
+    /// either. Tokens in comments and strings are replaced.
     func text(with variables: [String: String]) -> String {
         if variables.isEmpty { return sql }
         var text = ""

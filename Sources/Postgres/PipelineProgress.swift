@@ -43,7 +43,7 @@ struct PipelineProgress {
     private let steps: [Step]
     private var current = 0
     private var isAnswered = false
-    /// The statement whose result arrived last.
+    /// The index of the statement to which the last result belongs.
     private(set) var latest: Int?
     private var hasFailed = false
 

@@ -114,7 +114,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         return refuseAll(unavailable)
     }
 
-    /// Removes a waiter that has given up; has no effect if the waiter was already answered.
+    /// Removes a waiter that no longer waits. Has no effect if the waiter was already answered.
     mutating func cancel(_ id: UInt64) -> Effects {
         guard let index = waiting.firstIndex(where: { $0.id == id }) else { return Effects() }
         return refuse(waiting.remove(at: index).waiter, PostgresError(.cancelled, "while waiting for a connection"))

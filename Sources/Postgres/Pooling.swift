@@ -6,7 +6,8 @@ public enum Pooling: Sendable, Equatable {
     case session
     /// A pooler that may assign the session to another client after each transaction or statement.
     ///
-    /// Prepared statements, settings and LISTEN belong to a session, so they are lost or affect other clients.
+    /// Prepared statements, settings and LISTEN belong to a session. With such a pooler, they are lost, or they affect
+    /// other clients.
     case shared
 }
 

@@ -181,7 +181,8 @@ extension PostgresEncodable {
     public static func writePostgres(_ values: [Self], to target: UnsafeMutableRawPointer) {
         var (place, hasNulls) = (target + 12, false)
         if !values.isEmpty {
-            // Clamping is harmless: so many values exceed the size limit, which is checked before sending.
+            // Clamping is harmless, because an array with so many values exceeds the size limit that is checked before
+            // sending.
             place.store(bigEndian: Int32(clamping: values.count))
             (place + 4).store(bigEndian: 1 as Int32)
             place += 8

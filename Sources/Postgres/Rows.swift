@@ -15,8 +15,8 @@ public struct Rows: Sendable {
 
     /// Reads a cell.
     ///
-    /// Throws `PostgresError` of kind `decoding` if the cell does not exist, has a type that is not readable as `Value`,
-    /// or is NULL and `Value` is not optional.
+    /// Throws a `PostgresError` of kind `decoding` if the cell does not exist, if its type is not readable as `Value`,
+    /// or if it is NULL and `Value` is not optional.
     @inlinable
     public func read<Value: PostgresDecodable>(
         _ row: Int,

@@ -3,8 +3,8 @@ import FoundationEssentials
 
 /// A sender's private key, for signatures of the scheme `v1a`: Ed25519 (RFC 8032).
 ///
-/// The key's text is `whsk_` followed by base64: of the private key's 32 bytes, or of these and the public key's 32
-/// bytes. The description does not contain the text, so that the text is never logged.
+/// The key's text is `whsk_` followed by base64. The encoded bytes are the 32 bytes of the private key, which the 32
+/// bytes of the public key may follow. The description does not contain the text, so that the text is never logged.
 public struct WebhookSigningKey: Sendable, CustomStringConvertible {
     /// The beginning of a private key's text.
     public static let prefix = "whsk_"

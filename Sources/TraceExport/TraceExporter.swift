@@ -26,8 +26,8 @@ package final class TraceExporter: Service {
         queue = SpanQueue(metrics: metrics)
     }
 
-    /// Installs a tracer for the process, whose spans this exporter sends. Call this method once, before the first
-    /// span.
+    /// Installs the tracer of the process. This exporter sends the tracer's spans. Call this method once, before the
+    /// first span.
     package func bootstrap(_ sampler: TraceSampler) {
         InstrumentationSystem.bootstrap(OTLPTracer(sampler, to: queue))
     }

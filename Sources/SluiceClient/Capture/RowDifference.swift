@@ -4,7 +4,7 @@ import GRDB
 enum RowDifference: Sendable {
     /// The library has no record of the row.
     case created([String: DatabaseValue])
-    /// These columns differ.
+    /// The row and the document differ in these columns.
     case changed([String: DatabaseValue], columns: [String])
     /// The row no longer exists, but the document still exists.
     case deleted

@@ -88,8 +88,8 @@ final class Identities {
 
     /// Translates a document of the gateway to the phone's keys.
     ///
-    /// An entity that the phone did not have so far gets a key. There is one exception: in a document with the server's
-    /// ids, the id of an entity of a device type becomes null if the phone has no mapping for the id.
+    /// If an entity is new on the phone, it gets a key. There is one exception: in a document with the server's ids,
+    /// the id of an entity of a device type becomes null if the phone has no mapping for the id.
     func toLocal(_ document: JSON, _ entity: EntitySync, numbersAre numbers: Numbers = .device) throws -> JSON {
         try entity.replacingIDs(in: document) { type, id in
             let target = try map.entity(type)

@@ -21,7 +21,7 @@ extension Edit {
 enum RowOperation: String, Sendable, CaseIterable {
     case create, update, replace, delete
 
-    /// A SQL condition: the mutation changes a row. It is not a request
+    /// A SQL condition: the mutation changes a row, and is not a request
     /// (``Write/request(_:_:payload:of:key:options:)``).
     static let isOfRow = "operation IN (\(allCases.map { "'\($0.rawValue)'" }.joined(separator: ", ")))"
 }

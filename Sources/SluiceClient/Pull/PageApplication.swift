@@ -32,8 +32,8 @@ struct PageApplication {
         return true
     }
 
-    /// Applies a page without the app's rows, which are held. It is used if the app's tables did not accept the rows of
-    /// the page in one transaction.
+    /// Applies a page without the app's rows, which are held. Use this method if the app's tables did not accept the
+    /// rows of the page in one transaction.
     ///
     /// - Parameter reason: the reason why the rows are held.
     /// - Returns: the entities of the held rows. Write each row by ``writeRow(of:)``, in a separate transaction. Nil if

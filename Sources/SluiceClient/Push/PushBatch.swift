@@ -45,8 +45,8 @@ extension PushBatch {
         return try batch(queued, db)
     }
 
-    /// Marks all mutations that can be sent as sent without a response. It is called because another phone may have
-    /// sent these mutations.
+    /// Marks all mutations that can be sent as sent without a response, for a copied database. The original phone may
+    /// have sent these mutations.
     static func markSent(_ db: Database) throws {
         var limits = Limits(entries: .max)
         limits.bytes = .max

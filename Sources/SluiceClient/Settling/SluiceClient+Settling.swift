@@ -94,8 +94,8 @@ extension SluiceClient {
 
     /// Discards a write. The app's row then shows the server's entity.
     ///
-    /// - Parameter dependents: how to treat writes that need this write (``dependents(of:in:)``). It is required if
-    ///   there are such writes.
+    /// - Parameter dependents: how to treat writes that need this write (``dependents(of:in:)``). If there are such
+    ///   writes, the parameter is required.
     /// - Throws: ``SluiceError/hasDependents(_:)``, ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``;
     ///   the database's errors.
     public func discard(_ mutation: UUID, dependents: Dependents? = nil, in db: Database) throws {

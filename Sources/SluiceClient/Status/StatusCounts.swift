@@ -57,7 +57,7 @@ struct StatusCounts: Sendable, Hashable {
     }
 
     /// The time when the oldest open write was made. For each status, the query reads only the write with the lowest
-    /// number. To read ten thousand waiting writes would take milliseconds.
+    /// number. Reading ten thousand waiting writes would take milliseconds.
     private static let oldestOpen = """
         SELECT min(created_at) FROM (
             \(WriteStatus.openOnes.map { status in

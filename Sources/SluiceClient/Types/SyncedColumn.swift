@@ -1,6 +1,6 @@
 /// A column of the app's table that corresponds to a member of the gateway's documents.
 ///
-/// NULL in a column corresponds to an absent member. If a member does not fit its column, the row is held
+/// A column with NULL corresponds to an absent member. If a member does not fit its column, the row is held
 /// (``SyncStatus/held``). Nothing is lost, because the library keeps the document.
 public struct SyncedColumn: Sendable, Hashable {
     enum Kind: Sendable, Hashable {

@@ -53,8 +53,8 @@ extension SyncWorker {
                 // only once in a turn, because a gateway that refuses its own cursors would cause endless requests
                 guard !hasStartedOver else { throw Stop.again(TransientError(text: problem.description)) }
                 hasStartedOver = true
-                // a gateway that was restored from a backup may have lost writes of this phone, and the end of the new
-                // pull would remove their rows; so these writes are sent first
+                // lost writes are sent before the new pull: a gateway that was restored from a backup may have lost
+                // writes of this phone, and the end of the new pull would remove their rows
                 hasRegistered = false
                 let hasLost = try await register()
                 let hasLostMore = try await recheckEnded()

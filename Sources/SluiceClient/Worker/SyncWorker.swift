@@ -387,7 +387,7 @@ actor SyncWorker {
         return isTaken
     }
 
-    /// Requests a check of the writes of the user's other devices, because such a write needs a decision or was
+    /// Requests a check of writes that the user's other devices have made, because one of them needs a decision or was
     /// settled.
     func wantOthers() { areOthersWanted = true }
 
@@ -461,7 +461,7 @@ extension SyncWorker.Stop {
 }
 
 extension Duration {
-    /// The duration, limited to the range from zero to a hundred years. To add a longer duration to a clock's instant
+    /// The duration, limited to the range from zero to a hundred years. Adding a longer duration to a clock's instant
     /// would trap.
     var clamped: Duration { max(.zero, min(self, .seconds(100 * 365 * 86_400))) }
 

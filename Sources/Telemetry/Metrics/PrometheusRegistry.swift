@@ -4,7 +4,7 @@ import Synchronization
 /// All metrics of the process, which a Prometheus server can scrape as text.
 ///
 /// The text is in exposition format 0.0.4. This repository does not use swift-prometheus, because the format is small.
-/// To look up a handler takes a lock that all handlers share, but a handler counts without this lock. Callers should
+/// Looking up a handler takes a lock that all handlers share, but a handler counts without this lock. Callers should
 /// therefore keep references to handlers.
 ///
 /// A metric has at most ``seriesLimit`` label sets. All further label sets are counted in one series with the label
