@@ -2,8 +2,8 @@ import Metrics
 package import Postgres
 import SyncModel
 
-/// Whether one writer can commit at present. The gateway's readiness depends on this; successful reads would not prove
-/// it.
+/// Whether one writer can commit at present. The gateway's readiness depends on this, because successful reads do not
+/// prove that writes are possible.
 ///
 /// A commit shows that writes are possible. After a failed commit, the writer is considered failing until the next
 /// commit succeeds. An idle writer is probed with a write of one row.

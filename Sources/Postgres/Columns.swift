@@ -60,8 +60,7 @@ public struct Columns<Row>: Sendable {
         columns.map { others[$0.name] ?? "\(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// The assignments of an upsert to all columns, except for the columns with the given names: `a = excluded.a, b =
-    /// excluded.b`.
+    /// The assignments of an upsert, except to the columns with the given names: `a = excluded.a, b = excluded.b`.
     public func overwritten(except keys: Set<String>) -> String {
         columns.map(\.name).filter { !keys.contains($0) }.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
     }

@@ -33,7 +33,7 @@ struct PipelineProgress {
         case prepared(Int)
         /// The result belongs to the statement at this index.
         case keep(Int)
-        /// The statement at this index has failed, as the first statement of the pipeline.
+        /// The statement at this index has failed. It is the first failure in the pipeline.
         case fail(Int)
         case finish
         /// The connection is out of sync and cannot be used further.

@@ -127,8 +127,9 @@ public final class MockGateway: Sendable {
     /// Makes all clients pull everything again, because their cursors expire.
     public func expireCursors() { state.withLock { $0.epoch += 1 } }
 
-    /// The relations of each entity type: the members that hold ids, and the types of the ids. An example is `["visit":
-    /// ["contact_id": "contact"]]`.
+    /// The relations of each entity type: the members that hold ids, and the types of the ids.
+    ///
+    /// For example: `["visit": ["contact_id": "contact"]]`.
     ///
     /// If a write refers to a deleted entity by a relation, the write is a conflict. ``onDelete`` contains the rules
     /// for deletions.
@@ -137,8 +138,9 @@ public final class MockGateway: Sendable {
         set { state.withLock { $0.relations = newValue } }
     }
 
-    /// The deletion rules that differ from the default, `restrict`. An example is `["visit": ["contact_id":
-    /// .cascade]]`.
+    /// The deletion rules that differ from the default, `restrict`.
+    ///
+    /// For example: `["visit": ["contact_id": .cascade]]`.
     public var onDelete: [String: [String: DeletionRule]] {
         get { state.withLock { $0.onDelete } }
         set { state.withLock { $0.onDelete = newValue } }

@@ -133,8 +133,8 @@ final class Projection {
                     arguments: [entity.entityType, parent.key]
                 )
                 for key in keys {
-                    // a row that still exists is also written again, because it may have lost its reference (`ON DELETE
-                    // SET NULL`)
+                    // an existing row is also written again, because `ON DELETE SET NULL` may have removed its
+                    // reference
                     let wasThere = try writer(entity).hasRow(key)
                     try refresh(entity, key)
                     if try !wasThere && writer(entity).hasRow(key) {

@@ -108,8 +108,8 @@ struct PushAnswer {
 }
 
 extension JSON {
-    /// The results of a push. In a response, only the first result of an entity contains the entity, and later results
-    /// refer to the first result. In the returned results, each of these results contains the entity.
+    /// The results of a push. In a response, only the first result about an entity contains the entity, and later
+    /// results refer to the first result. In this property, every result contains its entity.
     var results: [JSON] {
         let results = self["results"]?.array ?? []
         return results.map { result in

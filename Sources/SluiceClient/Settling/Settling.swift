@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// How writes are treated that depend on a discarded write.
+/// How to treat writes that depend on a discarded write.
 public enum Dependents: String, Sendable {
     /// The dependent writes are discarded as well.
     case discard

@@ -161,6 +161,6 @@ extension SyncWorker {
 
 extension Problem {
     /// Whether the cause of a refused page may be the cursor, which is too old, from before a restore, or not accepted
-    /// by this gateway. If the cause is another one, the next request, without a cursor, is also refused.
+    /// by this gateway. If the cursor is not the cause, the next request is refused as well, although it has no cursor.
     fileprivate var isAboutCursor: Bool { code == "cursor_expired" || code == "invalid_request" }
 }
