@@ -126,8 +126,8 @@ public struct Write: Sendable {
     ///
     /// - Parameters:
     ///   - method: `POST`, `PATCH`, `PUT` or `DELETE`.
-    ///   - endpoint: a path that begins with `/`. The path may contain client ids in any place, and the placeholder
-    ///     `{local_id}` for the id of the row with the given `key`.
+    ///   - endpoint: a path that begins with `/`. The path may contain client ids in any place, and `{local_id}`, which
+    ///     is replaced by the id of the row with the given `key`.
     ///   - payload: the body, which may contain client ids in any place.
     ///   - type: the record of the entity type to which the request belongs.
     ///   - key: the key of the row that the request is about. A `POST` without a key creates a separate entity.
