@@ -5,14 +5,14 @@ import Glibc
 import Postgres
 import Synchronization
 
-/// Runs long computations on separate threads, such as reading bodies of megabytes, planning their mutations, and
-/// writing pages.
+/// Runs long computations on separate threads. Examples are parsing request bodies of several megabytes, planning the
+/// mutations in them, and writing pages.
 ///
-/// The system schedules these threads with lower priority. All other tasks share one thread for each core, and would
-/// have to wait for such a computation there.
+/// The operating system schedules these threads with lower priority. All other tasks share a pool with one thread for
+/// each core, and a long computation in this pool would delay them.
 package enum BackgroundExecutor {
-    /// Runs tasks on one thread fewer than there are cores, at least one, so that other requests are served without
-    /// delay.
+    /// Runs tasks on at least one thread, and on one thread fewer than there are cores, so that other requests are
+    /// served without delay.
     package static let executor: any TaskExecutor = ThreadExecutor(
         "heavy",
         threads: max(1, ProcessInfo.processInfo.activeProcessorCount - 1),
@@ -20,17 +20,18 @@ package enum BackgroundExecutor {
     )
 }
 
-/// Runs tasks on separate threads, where they may block or compute for long.
+/// Runs tasks on separate threads. Such tasks may block, or compute for a long time.
 final class ThreadExecutor: TaskExecutor {
-    /// The same stack size as on the shared threads, because reading JSON recurses as deep as the JSON is nested.
+    /// The stack size of the shared threads. The stack must not be smaller, because parsing recurses as deep as the
+    /// JSON is nested.
     private static let stackSize = 8 << 20
 
     private let threads: Int
     private let jobs = Mutex<Deque<UnownedJob>>([])
-    /// It is raised once for each job, and finally once for each thread.
+    /// The semaphore is signaled once for each job, and at the end once for each thread.
     private let signals = DispatchSemaphore(value: 0)
 
-    /// - Parameter niceness: the value by which the priority of the threads is lowered (nice(1)).
+    /// - Parameter niceness: the nice value of the threads. A higher value means a lower priority (nice(1)).
     init(_ name: String, threads: Int = 1, niceness: Int32 = 0) {
         self.threads = threads
         for _ in 0..<threads {
@@ -49,12 +50,12 @@ final class ThreadExecutor: TaskExecutor {
         signals.signal()
     }
 
-    /// Ends the threads after their work is done. No task may use them after that.
+    /// Ends the threads after all queued jobs are done. After this call, no task may use the threads.
     func end() {
         for _ in 0..<threads { signals.signal() }
     }
 
-    /// Waits for the next job; returns nil at the end, after all jobs.
+    /// Waits for the next job. Returns nil if the executor has ended and no job is left.
     private func nextJob() -> UnownedJob? {
         signals.wait()
         return jobs.withLock { $0.popFirst() }

@@ -6,9 +6,11 @@ import Synchronization
 
 /// Commits one group after another on its own connection.
 package final class Committer<Work: GroupTransaction>: Sendable {
-    /// The maximum number of tries of a group after serialization failures, deadlocks and races.
+    /// The maximum number of attempts to commit a group, if attempts fail by serialization failures, deadlocks or
+    /// races.
     static var attempts: Int { 6 }
-    /// The largest divisor of the usual time limit. Each part of a halved group has at least an eighth of the time.
+    /// The largest divisor of a statement's usual time limit. However often a group is halved, each part gets at least
+    /// an eighth of that time.
     static var maxTimeoutDivisor: Int { 8 }
 
     package let queue: GroupQueue<Work.Job>
@@ -18,7 +20,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
     private let connection: CommitterConnection
     private let metrics: CommitMetrics
     private let routes: ShardRouting?
-    /// A write of one row, which tests whether writes are possible. It is empty if no probe is sent.
+    /// A write of one row, which tests whether writes are possible. If it is empty, the committer sends no probes.
     private let probe: [Query]
     private let health = Mutex(WriteHealth())
     /// The group that is being committed.
@@ -26,7 +28,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     private struct CurrentGroup {
         var jobs: [Work.Job] = []
-        /// The lock conflict or time-out in the last try of the group.
+        /// The lock conflict or time-out of the last attempt to commit the group.
         var failure: PostgresError?
     }
 
@@ -101,7 +103,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         }
     }
 
-    /// Answers jobs that have waited too long, in the queue or for a response of the database.
+    /// Answers jobs that have waited too long, either in the queue or for a response from the database.
     func expire(after age: Duration) {
         let now = ContinuousClock.now
         let (late, failure) = current.withLock { current in
@@ -124,10 +126,10 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         await split(group, error, timeoutDivisor: timeoutDivisor)
     }
 
-    /// Tries a group until it is committed or cannot be committed.
+    /// Tries to commit a group, until the group is committed or has failed permanently.
     ///
-    /// - Parameter takesHeavy: whether a job may change any amount of data. If false, large jobs are left to the heavy
-    ///   worker.
+    /// - Parameter takesHeavy: whether jobs may change any amount of data. If false, jobs that change much data are
+    ///   left to the heavy worker.
     /// - Returns: nil if all jobs have an answer; otherwise the error of a group that took too long.
     private func tryAgain(_ group: [Work.Job], timeoutDivisor: Int, takesHeavy: Bool = false) async -> PostgresError? {
         var context = RetryContext()
@@ -147,7 +149,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
                 work.invalidateCache(group)
             } catch CommitFailure.contended(let error) {
                 metrics.retry(.contended)
-                // a job that waits for a lock must not make other jobs wait
+                // if a job waits for a lock, other jobs must not wait for this job
                 if error.isTooLong, timeoutDivisor > 1 || queue.hasWork(at: worker) {
                     fail(group, error)
                     return nil
@@ -180,9 +182,10 @@ package final class Committer<Work: GroupTransaction>: Sendable {
                 await bisect(group, error, timeoutDivisor: timeoutDivisor)
                 return nil
             } catch CommitFailure.unavailable(let error) {
-                // usually a restart closed the idle connection, so the group is tried again on a new connection. A
-                // group that is not replicated is already committed: a second try would return it as a repeat, although
-                // a failover may lose it
+                // the usual cause is a restart that closed the idle connection, so the group is tried again on a new
+                // connection. If the error is that the commit was not replicated, the group is already committed. A
+                // second attempt would report the group's mutations as successful repeats, although a failover may lose
+                // them
                 let isCommitted = error.kind == .unreplicated
                 if !isCommitted { metrics.retry(.connection) }
                 if attempt > 1 || isCommitted {
@@ -201,16 +204,16 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     /// Leaves heavy jobs to the heavy worker, and tries the other jobs again.
     ///
-    /// During shutdown, the heavy worker accepts no jobs, so this committer commits the heavy jobs after the other
-    /// jobs.
+    /// During shutdown, the heavy worker accepts no jobs. In that case, this committer commits the heavy jobs itself,
+    /// after the other jobs.
     private func deferToHeavyWorker(_ lanes: Set<LaneKey>, of group: [Work.Job], timeoutDivisor: Int) async {
         let others = group.filter { !lanes.contains($0.lane) }
         let here = group.filter { lanes.contains($0.lane) && !queue.deferToHeavyWorker($0) }
         if !others.isEmpty { await commit(others, timeoutDivisor: timeoutDivisor) }
         for job in here {
             guard queue.isClosed else {
-                // the organization already has its share of waiting jobs; other jobs would wait if this committer
-                // committed this one
+                // the organization already has its share of waiting jobs; if this committer committed the heavy job
+                // itself, other jobs would have to wait
                 job.refuse(.overloaded("too many writes are waiting"))
                 continue
             }
@@ -220,9 +223,9 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         }
     }
 
-    /// Fetches users' keys that a group needs and that are not in memory.
+    /// Fetches the users' keys that a group needs and that are not in memory.
     ///
-    /// - Returns: the error if that fails.
+    /// - Returns: the error if the keys cannot be fetched.
     private func fetchMissingKeys(_ error: SealError) async -> (any Error)? {
         do {
             try await work.fetchMissingKeys(error)
@@ -234,7 +237,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     /// Halves a group that the database refuses, or that contains a value that cannot be decrypted.
     ///
-    /// Finally the failing job is alone, so that no other job fails because of it.
+    /// The halves are halved again until the failing job is alone, so that no other job fails because of this job.
     private func bisect(_ group: [Work.Job], _ error: any Error, timeoutDivisor: Int) async {
         guard group.count > 1 else { return fail(group, error) }
         metrics.retry(.bisected)
@@ -244,11 +247,11 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     /// Halves a group that took too long, until each part has jobs of one organization only.
     ///
-    /// Each half has half of the time. The jobs of one organization are then tried one by one, with a quarter of the
-    /// time. A job that takes too long alone is refused. A job that was not tried within twice the usual time is
-    /// refused as well, because other jobs wait.
+    /// Each half has half of the time. The jobs of the last organization are then tried one by one, with a quarter of
+    /// the usual time. A job that takes too long alone is refused. Because other jobs wait, all jobs that have not been
+    /// tried within twice the usual time are refused as well.
     ///
-    /// A group of one job already had the whole time, so the job is not tried again.
+    /// A group of one job is not tried again, because the job already had all of the time.
     private func split(_ group: [Work.Job], _ error: PostgresError, timeoutDivisor: Int) async {
         guard group.count > 1 else {
             if timeoutDivisor == 1, let job = group.first, !error.isRetryable {
@@ -279,10 +282,10 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         await commit(group.filter { !first.contains($0.lane.organization) }, timeoutDivisor: timeoutDivisor)
     }
 
-    /// Tries a job again with the whole time, after it took too long in a part of the time.
+    /// Tries a job again with the usual time limit, after the job took too long with a part of that time.
     ///
-    /// Only the whole time shows whether the job takes too long. The heavy worker makes this attempt, so other
-    /// committers leave the job to it.
+    /// Only an attempt with the usual limit shows whether the job itself takes too long. The heavy worker makes this
+    /// attempt, so other committers leave the job to the heavy worker.
     private func giveAllTime(to job: Work.Job, _ error: PostgresError) async {
         if error.isTooLong, !error.isRetryable {
             if worker != queue.workers {
@@ -297,8 +300,8 @@ package final class Committer<Work: GroupTransaction>: Sendable {
     private func fail(_ group: [Work.Job], _ error: any Error) {
         let problem = work.problem(error)
         for job in group { job.refuse(problem) }
-        // if the database is unavailable, queued jobs would get the same answer, so they get it now; if only one of
-        // several servers is unavailable, jobs of other shards may succeed
+        // if the database is unavailable, the queued jobs are refused now, because they would fail in the same way; if
+        // only one of several servers is unavailable, jobs of other shards may succeed and are not refused
         guard let error = error as? PostgresError, error.isUnavailable, let first = group.first else { return }
         let isOneOfSeveral = error.sqlState != nil || connection.hasSelectedServer
         for job in queue.drain(at: worker, fromShardOf: isOneOfSeveral ? first.lane.organization : nil) {
@@ -337,13 +340,13 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     /// Ends the transaction on the connection, and returns how to continue after the error.
     private func failure(_ error: PostgresError, _ connection: Connection, isAlone: Bool) async -> CommitFailure {
-        // only these errors are kept for the answer to jobs that expire; after other errors, they get
-        // `store_unavailable`
+        // a job that expires gets this error as its answer; after errors of other kinds, it gets `store_unavailable`
         current.withLock { $0.failure = error.isRetryable || error.isTooLong ? error : nil }
         await leaveTransaction(connection)
         if work.isStale(error) { return .stale }
         if error.sqlState == "23505" { return .readAgain }
-        // a job that is alone may wait for a lock as long as its caller waits, because no other job waits with it
+        // a job that is alone in its group may wait for a lock as long as its caller waits, because it does not delay
+        // other jobs of a group
         if error.isTooLong, !(isAlone && error.isRetryable) { return .tooLong(error) }
         if error.isRetryable { return .contended(error) }
         if error.isUnavailable { return .unavailable(error) }

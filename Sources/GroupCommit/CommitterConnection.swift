@@ -3,10 +3,10 @@ import Synchronization
 
 /// The connection of one committer.
 ///
-/// It is opened when it is first used, and again after it was lost, at most four times a second. If the rows of groups
-/// are on several servers, there is one connection to each server.
+/// The connection is opened at its first use. After a loss it is opened again, with at most four attempts a second. If
+/// the rows of groups are on several servers, there is one connection to each server.
 package final class CommitterConnection: Sendable {
-    /// The connection to one server, with its state.
+    /// The connection to a server, with the state of this connection.
     private struct Line {
         var connection: Connection?
         /// The present time-out of statements on the connection.
@@ -15,17 +15,18 @@ package final class CommitterConnection: Sendable {
     }
 
     private struct State {
-        /// The connections, by server; nil is the configured server.
+        /// The connections, by server. The key nil is the configured server.
         var lines: [ServerAddress?: Line] = [:]
         /// The server that has the rows of the current group.
         var server: ServerAddress?
-        /// The traffic of earlier connections, which are closed.
+        /// The total traffic of earlier connections, which are closed.
         var pastTraffic = Traffic()
     }
 
-    /// The time for which no direct connection is tried to a server that could not be reached directly.
+    /// The time for which the committer does not try again to connect directly to a server, after a direct connection
+    /// has failed.
     ///
-    /// During this time, the committer uses the configured server for the rows.
+    /// During this time, the committer writes the rows through the configured server.
     private static let fallback: Duration = .seconds(10)
 
     private let configuration: ConnectionConfiguration
@@ -34,9 +35,9 @@ package final class CommitterConnection: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - isInPlace: whether the committer's thread drives the connection. Such a thread must belong to the committer
-    ///     alone.
-    ///   - onFallback: called as in `ShardRouting`.
+    ///   - isInPlace: whether the committer's thread drives the connection. If so, no other code may run on this
+    ///     thread.
+    ///   - onFallback: called as ``ShardRouting/onFallback`` is.
     package init(
         _ configuration: ConnectionConfiguration,
         isInPlace: Bool = false,
@@ -65,10 +66,10 @@ package final class CommitterConnection: Sendable {
 
     /// Returns the open connection, or opens one.
     ///
-    /// - Parameter timeoutDivisor: the divisor of a statement's usual time limit: 1 for the whole limit, 2 for half of
-    ///   it.
-    /// - Throws: the error of the failed attempt to connect. For a quarter of a second after it, the same error is
-    ///   thrown without another attempt.
+    /// - Parameter timeoutDivisor: the divisor of a statement's usual time limit: 1 for the usual limit, 2 for half of
+    ///   the limit.
+    /// - Throws: the error of the failed attempt to connect. During the next quarter of a second, the method throws the
+    ///   same error without another attempt.
     func open(timeoutDivisor: Int = 1) async throws(PostgresError) -> Connection {
         let (connection, server) = try await nearest()
         let limit = configuration.statementTimeout / timeoutDivisor
@@ -112,7 +113,7 @@ package final class CommitterConnection: Sendable {
         if let failure, .now - failure.at < .milliseconds(250) { throw failure.error }
         var configuration = configuration
         configuration.server = server
-        // distinguishes these sessions from the gateway's sessions on the configured server
+        // a name that distinguishes these sessions from the gateway's sessions on the configured server
         if server != nil { configuration.applicationName += " direct" }
         do throws(PostgresError) {
             let connection =
@@ -122,7 +123,7 @@ package final class CommitterConnection: Sendable {
                     try await Connection.open(configuration)
                 }
             state.withLock { state in
-                // after a restart of the server, its old connection is of no use
+                // if the server has restarted, its old connection is of no use
                 for (old, line) in state.lines where old?.host == server?.host && old?.port == server?.port {
                     state.pastTraffic = state.pastTraffic + (line.connection?.traffic ?? Traffic())
                     line.connection?.close()
@@ -147,11 +148,12 @@ package final class CommitterConnection: Sendable {
 
 /// The routing of groups whose rows are on one of several servers.
 ///
-/// A group is sent directly to the server that has its rows, so that no other server has to forward it.
+/// A group is sent directly to the server that has the group's rows, so that no other server has to forward the
+/// statements.
 package struct ShardRouting: Sendable {
-    /// The server that has a shard's rows, if known.
+    /// Returns the server that has a shard's rows; nil if the server is unknown.
     let server: @Sendable (Int) -> ServerAddress?
-    /// Called if a server cannot be reached that was not tried before, or that could be reached before.
+    /// Called when a server cannot be reached directly, unless the previous attempt at this server had failed as well.
     let onFallback: @Sendable (ServerAddress, PostgresError) -> Void
 
     package init(

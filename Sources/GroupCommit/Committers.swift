@@ -4,13 +4,13 @@ package import SyncModel
 
 /// Accepts jobs and commits them in groups.
 ///
-/// While a committer is busy, arriving jobs are queued. When it is free, it takes the waiting jobs. There is no timer,
-/// so an idle committer adds no latency.
+/// While a committer is busy, arriving jobs are queued. When the committer is free, it takes the waiting jobs. An idle
+/// committer adds no latency, because it starts immediately and not by a timer.
 ///
-/// Jobs of an organization always go to the same committer, so two groups of one process never wait for each other.
-/// Jobs of all organizations of a partition also go to one committer, because the first row that a statement writes to
-/// a partition costs more than the next ten. Heavy jobs go to a separate committer on a separate thread. While it
-/// commits one, no other job of its organization is committed.
+/// Jobs of an organization always go to the same committer, so that two groups of one process never wait for each
+/// other. All organizations of a partition share a committer, because the first row that a statement writes to a
+/// partition costs more than the next ten rows. Heavy jobs go to a separate committer on a separate thread. While this
+/// committer commits a job of an organization, no other job of the organization is committed.
 package final class Committers<Work: GroupTransaction>: Service {
     private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]
@@ -20,8 +20,8 @@ package final class Committers<Work: GroupTransaction>: Service {
     ///   - count: the number of committers of light jobs; each has its own connection.
     ///   - hasHeavyWorker: whether one more committer commits heavy jobs.
     ///   - limits: the limits of a group.
-    ///   - timeout: the time after which a waiting job is answered `store_unavailable`, whether it is queued or waits
-    ///     for the database.
+    ///   - timeout: the time after which a job that is queued or waits for the database is answered
+    ///     `store_unavailable`.
     package init(
         _ count: Int,
         doing work: Work,
@@ -53,9 +53,10 @@ package final class Committers<Work: GroupTransaction>: Service {
         }
     }
 
-    /// Commits a job together with others, and returns its answer.
+    /// Commits a job together with other jobs, and returns the job's answer.
     ///
-    /// - Parameter place: the partition or shard of the job's organization, whose jobs all go to one committer.
+    /// - Parameter place: the partition or shard of the job's organization. All jobs of the partition or shard go to
+    ///   one committer.
     package func submit<Value: Sendable>(
         at place: Placement,
         _ job: (JobCompletion<Value>) -> Work.Job
@@ -67,13 +68,13 @@ package final class Committers<Work: GroupTransaction>: Service {
         return try result.get()
     }
 
-    /// Queues a job to be committed together with others, without waiting for the answer.
+    /// Queues a job, which is committed together with other jobs. Does not wait for the answer.
     package func submit<Value: Sendable>(_ job: Work.Job, at place: Placement, _ reply: JobCompletion<Value>) {
         guard !queue.add(job, at: place) else { return }
         reply.send(.failure(Problem.overloaded("too many writes are waiting")))
     }
 
-    /// Runs the committers until graceful shutdown. Jobs that were queued before are finished.
+    /// Runs the committers until graceful shutdown. Jobs that were queued before the shutdown are still committed.
     package func run() async throws {
         await withTaskGroup(of: Void.self) { group in
             for committer in committers {
@@ -88,7 +89,7 @@ package final class Committers<Work: GroupTransaction>: Service {
                 group.addTask(executorPreference: BackgroundExecutor.executor) { await committer.run() }
             }
             group.addTask {
-                // answers jobs in time while the database does not respond
+                // while the database does not respond, this task answers jobs in time
                 await withTaskCancellationOrGracefulShutdownHandler {
                     while !Task.isCancelled, !Task.isShuttingDownGracefully {
                         for committer in self.committers {
@@ -120,7 +121,8 @@ package struct CommitterDatabase: Sendable {
     package let connection: ConnectionConfiguration
     /// The routing of groups if the database has several servers.
     package let routes: ShardRouting?
-    /// A write of one row, with which idle committers test whether they can write; empty if they must not.
+    /// A write of one row, which idle committers use to test whether they can write; empty if they must not send such
+    /// probes.
     package let probe: [Query]
 
     package init(_ connection: ConnectionConfiguration, routes: ShardRouting?, probe: [Query]) {

@@ -2,26 +2,27 @@ import FoundationEssentials
 package import SyncModel
 import Synchronization
 
-/// The jobs that wait for the committers. Each committer takes the jobs of one worker.
+/// The jobs that wait for the committers. Each job is assigned to a numbered worker, and each committer takes the jobs
+/// of one worker.
 ///
-/// The queue is bounded and fair: ``FairGroupQueue`` decides the order.
+/// The queue is bounded and fair. ``FairGroupQueue`` decides the order.
 package final class GroupQueue<Job: GroupJob>: Sendable {
-    /// The maximum number of waiting jobs. If it is exceeded, the gateway is overloaded.
+    /// The maximum number of waiting jobs. If the queue is full, the gateway is overloaded.
     static var capacity: Int { 4_096 }
 
     private struct State {
         var line: FairGroupQueue
         var jobs: [Int: Job] = [:]
         var lastTicket = 0
-        /// Committers that wait for work, by worker.
+        /// The committers that wait for work, by worker.
         var consumers: [Int: CheckedContinuation<Void, Never>] = [:]
         var isClosed = false
-        /// Workers whose committers have to probe their connections.
+        /// The workers whose committers have to probe their connections.
         var probes: Set<Int> = []
         var activeWorkers: ActiveWorkerCount
         /// The weights of the current groups, by worker.
         var weights: [Int: Int] = [:]
-        /// The number of the shard of the current group, by worker.
+        /// The shard number of the current group, by worker.
         var shards: [Int: Int] = [:]
 
         mutating func jobs(of items: [FairGroupQueue.Item]) -> [Job] {
@@ -34,11 +35,12 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         }
     }
 
-    /// The number of workers for light jobs. Each organization has one of them.
+    /// The number of workers for light jobs. Each organization is assigned to one of these workers.
     let workers: Int
     private let state: Mutex<State>
 
-    /// - Parameter hasHeavyWorker: whether there is an additional worker for heavy jobs. It has the highest number.
+    /// - Parameter hasHeavyWorker: whether there is an additional worker for heavy jobs. The heavy worker has the
+    ///   highest number.
     package init(workers: Int, hasHeavyWorker: Bool, limits: GroupLimits = GroupLimits()) {
         self.workers = workers
         let line = FairGroupQueue(
@@ -55,15 +57,15 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     /// Whether the queue accepts no more jobs.
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    /// Whether jobs wait that a worker could take.
+    /// Returns whether there are waiting jobs that a worker could take.
     func hasWork(at worker: Int) -> Bool { state.withLock { !$0.line.isEmpty(at: worker) } }
 
     /// Adds a job; returns false if the queue is full or closed.
     ///
-    /// - Parameter place: the partition or shard of the organization. One worker does all light jobs of a partition,
-    ///   because the first row that a statement writes to a partition costs more than the next ten. The worker depends
-    ///   on the number of participating workers. Shards are always distributed over all workers, because two shards
-    ///   never share a group.
+    /// - Parameter place: the partition or shard of the organization. All light jobs of a partition have the same
+    ///   worker, because the first row that a statement writes to a partition costs more than the next ten rows.
+    ///   Partitions are distributed over the currently active workers. Shards are distributed over all workers, because
+    ///   two shards never share a group.
     package func add(_ job: Job, at place: Placement) -> Bool {
         let (isAdded, consumer) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
             guard !state.isClosed else { return (false, nil) }
@@ -112,9 +114,10 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         consumer?.resume()
     }
 
-    /// Waits for jobs, and returns the next group of a worker. The worker's previous group counts as done.
+    /// Waits for jobs, and returns the next group of a worker. The call also marks the worker's previous group as done.
     ///
-    /// An empty group is a request to probe the connection. The result is nil if the queue is closed and empty.
+    /// If the result is an empty group, the committer must probe its connection. If the queue is closed and empty, the
+    /// result is nil.
     ///
     /// - Parameter took: the duration of the previous group; nil if it was not measured.
     func next(at worker: Int, took: Duration? = nil) async -> [Job]? {
@@ -146,7 +149,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         }
     }
 
-    /// The shard of a worker's current group; nil without shards.
+    /// Returns the shard of a worker's current group; nil if the database has no shards.
     func shard(at worker: Int) -> Int? { state.withLock { $0.shards[worker] } }
 
     /// Ends the group of a worker, so that other workers can take jobs of the group's organizations.
@@ -161,7 +164,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         for consumer in consumers { consumer.resume() }
     }
 
-    /// Removes the jobs that have waited for longer than `age`.
+    /// Removes and returns the jobs that have waited for longer than `age`.
     func expired(_ age: Duration, now: ContinuousClock.Instant) -> [Job] {
         state.withLock { state in
             let late = Set(state.jobs.lazy.filter { now - $0.value.enqueuedAt >= age }.map(\.key))
@@ -170,14 +173,14 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         }
     }
 
-    /// Removes all jobs that wait for a worker.
+    /// Removes and returns the jobs that wait for a worker.
     ///
-    /// - Parameter organization: removes only jobs of the shard that has this organization's rows; nil removes all.
+    /// - Parameter organization: if it is not nil, only jobs of the shard with this organization's rows are removed.
     func drain(at worker: Int, fromShardOf organization: UUID? = nil) -> [Job] {
         state.withLock { state in state.remove(state.line.drain(at: worker, fromShardOf: organization)) }
     }
 
-    /// Stops accepting jobs. The queued jobs are still given to the committers.
+    /// Stops accepting jobs. The committers still receive the queued jobs.
     package func close() {
         let consumers = state.withLock { state in
             state.isClosed = true

@@ -3,25 +3,25 @@ package import Spans
 package import SyncModel
 import Synchronization
 
-/// The work of a committer on a group, in one transaction.
+/// The work that a committer does for a group, in one transaction.
 package protocol GroupTransaction: Sendable {
     associatedtype Job: GroupJob
     /// Reads, decides, writes and commits, and answers the jobs.
     ///
-    /// - Parameter context: the data that must not be read from a cache.
+    /// - Parameter context: the results of earlier attempts, such as which data must not come from a cache.
     /// - Throws: `PostgresError`, ``CommitFailure``, or the errors of `Catalog`. In these cases, nothing is committed.
     func commit(_ group: [Job], on connection: Connection, _ context: RetryContext) async throws
 
     /// Returns the problem for a job that failed, and logs the details.
     func problem(_ error: any Error) -> Problem
 
-    /// Returns the problem for a job that failed alone, with the time of a whole group.
+    /// Returns the problem for a job that failed alone, although it had the time of a whole group.
     func problem(_ error: PostgresError, ofLone job: Job) -> Problem
 
     /// Whether a database error means that the cached organizations are out of date.
     func isStale(_ error: PostgresError) -> Bool
 
-    /// Fetches the users' keys that an error lists.
+    /// Fetches the users' keys that the error lists as missing.
     func fetchMissingKeys(_ error: SealError) async throws
 
     /// Drops a group's organizations from the cache.
@@ -32,13 +32,13 @@ extension GroupTransaction {
     package func problem(_ error: PostgresError, ofLone job: Job) -> Problem { problem(error) }
 }
 
-/// Work on one lane that is committed together with other jobs.
+/// Work on one lane, which is committed together with other jobs.
 package protocol GroupJob: Sendable {
-    /// The lane of the job. A group has at most one job of a lane.
+    /// The lane of the job. A group contains at most one job of each lane.
     var lane: LaneKey { get }
-    /// The number of mutations that count towards a group's limit.
+    /// The number of mutations, which counts towards the group's limit.
     var weight: Int { get }
-    /// The number of bytes that count towards a group's limit.
+    /// The number of bytes, which counts towards the group's limit.
     var bytes: Int { get }
     var enqueuedAt: ContinuousClock.Instant { get }
     /// The job's span; nil if it is not recorded.
@@ -55,10 +55,11 @@ extension GroupJob {
 
 /// The reply to a job's caller. Only the first answer counts.
 ///
-/// A push that was answered at its time-out may still be committed. If the client sends it again, it is a repeat.
+/// A push that was answered because of a time-out may still be committed. If the client sends the push again, it is a
+/// repeat.
 package final class JobCompletion<Value: Sendable>: Sendable {
     package typealias Answer = Result<Value, Problem>
-    /// Called once, on any thread. It must return quickly.
+    /// A closure that receives the answer. It is called once, on any thread, and must return quickly.
     package typealias Receiver = @Sendable (Answer) -> Void
 
     private let receiver: Mutex<Receiver?>
@@ -83,44 +84,44 @@ package final class JobCompletion<Value: Sendable>: Sendable {
     }
 }
 
-/// The reason why a group was not committed. It determines how the committer continues.
+/// The reason why a group was not committed. The reason determines how the committer continues.
 package enum CommitFailure: Error {
-    /// The group has to be tried again with all look-ups.
+    /// The group has to be tried again with all look-ups (``RetryContext/looksUpAll``).
     case readAgain
     /// The group has to be tried again after a short pause.
     case contended(PostgresError)
     /// A statement took too long, or waited too long for a lock.
     ///
-    /// The cause is a job of the group, because the database is available.
+    /// The database is available, so the cause is a job of the group.
     case tooLong(PostgresError)
-    /// The jobs of these lanes change so much that no other job may wait for them.
+    /// The jobs of these lanes change so much data that other jobs must not wait for them.
     case heavy(Set<LaneKey>)
     /// The cached organizations are out of date.
     case stale
     /// The database refuses a part of the group.
     case refused(PostgresError)
-    /// The jobs of the group change too much together.
+    /// The jobs of the group together change too much data.
     case tooMuch
     case unavailable(PostgresError)
 }
 
-/// The information from earlier tries of a group.
+/// The information from earlier attempts to commit a group.
 package struct RetryContext: Sendable {
     /// Whether to look up all keys, ids and watermarks.
     package var looksUpAll = false
-    /// Whether data keys were read again, because a value was sealed with an unknown data key.
+    /// Whether data keys were read again, because a value was sealed under an unknown data key.
     ///
-    /// In that case, a value whose key is still unknown counts as unreadable.
+    /// After that, a value with a data key that is still unknown counts as unreadable.
     package var hasNewestKeys = false
-    /// Whether heavy jobs may be done, because this is the heavy worker or the gateway shuts down.
+    /// Whether heavy jobs may be committed, because this is the heavy worker or the gateway shuts down.
     package var takesHeavy = false
 }
 
 extension Spans {
-    /// Starts the span of a group's commit, if a job of the group is recorded.
+    /// Starts the span of a group's commit, if a trace of at least one of the group's jobs is recorded.
     ///
-    /// The span is in the trace of the first recorded job, because a span has only one parent. It is linked with all
-    /// recorded jobs in both directions.
+    /// A span has only one parent, so the span of the commit is in the trace of the first recorded job. The span of the
+    /// commit and the spans of all recorded jobs are linked with each other.
     static func commit(_ group: [some GroupJob], of noun: String) -> GatewaySpan? {
         guard isOn else { return nil }
         let jobs = group.compactMap(\.span)

@@ -2,35 +2,35 @@ import Metrics
 package import Postgres
 import SyncModel
 
-/// Whether one writer can commit at present, for readiness. Reads do not show that.
+/// Whether one writer can commit at present. The gateway's readiness depends on this, because successful reads do not
+/// prove that writes are possible.
 ///
-/// A commit shows that writes are possible. A failed commit counts until the next commit succeeds. An idle writer is
-/// probed with a write of one row.
+/// A commit shows that writes are possible. After a failed commit, the writer is considered failing until the next
+/// commit succeeds. An idle writer is probed with a write of one row.
 ///
 /// Only failures of the database as a whole count. A refused job, a contended row and a statement that takes too long
-/// do not count. A refused job makes a probe due, and any error of the probe counts.
+/// do not count. However, a refused job makes a probe due, and almost every error of a probe counts.
 package struct WriteHealth: Sendable {
     /// The time for which a writer may fail before the gateway is not ready. A restart of the database is usually
     /// shorter.
     package static let timeout: Duration = .seconds(3)
-    /// The time for which a lack of resources or a refusal by the database counts, unless a job is committed.
+    /// The time for which a lack of resources or a refusal by the database counts, unless a job is committed earlier.
     ///
-    /// A successful probe does not end this time, because on a full disk the probe can reuse space, while the next job
-    /// finds none. As a result, readiness changes at most twice a minute. While commits are not replicated, a commit
-    /// does not end it either, because a commit without changes does not wait for a standby.
+    /// A successful probe does not end this time: on a full disk, the probe may reuse space, while the next job finds
+    /// no space. As a result, readiness changes at most twice a minute. After a commit that was not replicated, even a
+    /// successful commit does not end this time, because a commit without changes does not wait for a standby.
     package static let shortage: Duration = .seconds(30)
     /// The time for which a writer may be idle before it is probed.
-    ///
-    /// It is also the pause between probes while the writer fails.
     package static let probeInterval: Duration = .seconds(10)
+    /// The pause between probes while the writer fails, or after a job was refused.
     package static let failingProbeInterval: Duration = .seconds(1)
 
     private var failingSince: ContinuousClock.Instant?
     private var lackingSince: ContinuousClock.Instant?
     private var unreplicatedAt: ContinuousClock.Instant?
-    /// Whether a job was refused since the last write that succeeded.
+    /// Whether a job was refused since the last successful write.
     private var isSuspect = false
-    /// The last commit, probe or failure.
+    /// The time of the last commit, probe or failure.
     private var lastTry: ContinuousClock.Instant?
     /// The last failure; nil after a write has succeeded.
     private(set) package var failure: PostgresError?
@@ -39,7 +39,7 @@ package struct WriteHealth: Sendable {
 
     /// Whether an error shows that the database as a whole accepts no writes.
     package static func counts(_ error: PostgresError) -> Bool {
-        // a full pool only means that there is much work, and 53400 is a limit that a single statement exceeds
+        // a full pool means only that there is much work; 53400 is a limit that a single statement exceeds
         (error.isUnavailable || error.isOfDatabase) && error.kind != .poolExhausted && error.sqlState != "53400"
     }
 
@@ -62,8 +62,8 @@ package struct WriteHealth: Sendable {
 
     /// Records the failure of a probe.
     ///
-    /// A probe does not depend on a job, so each of its failures concerns the database as a whole. This includes the
-    /// error 54000 of a server without free transaction ids, which a single job can also cause.
+    /// A probe does not depend on a job, so its failure concerns the database as a whole. This includes the error
+    /// 54000, which a server without free transaction ids reports, but which a single job can also cause.
     package mutating func failedProbe(_ error: PostgresError, at now: ContinuousClock.Instant) {
         guard !error.isRetryable, error.kind != .cancelled, error.kind != .poolExhausted else { return }
         record(error, at: now)
@@ -86,7 +86,7 @@ package struct WriteHealth: Sendable {
         if error.kind == .unreplicated { (lackingSince, unreplicatedAt) = (now, now) }
     }
 
-    /// The reason why the gateway is not ready; nil while the writer succeeds, or has failed only for a moment.
+    /// The reason why the gateway is not ready; nil while the writer succeeds or has failed for less than ``timeout``.
     package func writeFailure(at now: ContinuousClock.Instant) -> PostgresError? {
         guard let failingSince, now - failingSince >= Self.timeout else { return nil }
         return failure
@@ -102,7 +102,7 @@ package struct WriteHealth: Sendable {
 package struct CommitMetrics: Sendable {
     /// The reason why a group is tried again.
     enum Retry: String, CaseIterable {
-        /// Data that the first read omitted is needed.
+        /// The group needs data that the first read omitted.
         case readAgain = "read_again"
         /// Another gateway has changed an organization's types.
         case staleTypes = "stale_types"
@@ -116,7 +116,8 @@ package struct CommitMetrics: Sendable {
         case connection
         /// A job would change too much to share a group.
         case heavy
-        /// The group was halved, because the database refused it or its jobs change too much together.
+        /// The group was halved, because the database refused the group or because its jobs together change too much
+        /// data.
         case bisected
         /// A statement of the group took too long, or waited too long for a lock.
         case tooLong = "too_long"

@@ -5,7 +5,8 @@ import Glibc
 extension Int64 {
     /// Reads a whole JSON number that is written with a fraction or an exponent, such as `1.0` or `25e2`.
     ///
-    /// JSON Schema treats such numbers as integers, and writers that have only floating-point numbers produce them.
+    /// JSON Schema treats such numbers as integers. Programs that have only floating-point numbers write integers in
+    /// this way.
     ///
     /// The result is exact. Nil for other numbers, and for numbers beyond the range.
     init?(decimal text: some Collection<UInt8>) {
@@ -51,7 +52,7 @@ extension Int64 {
         var value: Int64 = 0
         for digit in digits {
             let (shifted, isTooLarge) = value.multipliedReportingOverflow(by: 10)
-            // The value is kept negative, because the lowest number has no positive counterpart.
+            // The sum is kept negative, because the lowest number has no positive counterpart.
             let (next, isTooLow) = shifted.subtractingReportingOverflow(Int64(digit))
             if isTooLarge || isTooLow { return nil }
             value = next
@@ -63,7 +64,7 @@ extension Int64 {
         self = value
     }
 
-    /// The number after the `e`, limited to a value that is larger than the length of any text.
+    /// The exponent after the `e`. It is limited to a value that is larger than the length of any text.
     private static func exponent(_ text: some Collection<UInt8>) -> Int {
         var value = 0
         for byte in text where byte >= UInt8(ascii: "0") {
@@ -141,7 +142,8 @@ extension UnsafeBufferPointer<UInt8> {
         return memcmp(mine, others, count) == 0
     }
 
-    /// Compares byte by byte; a prefix comes first. Returns a negative number, 0, or a positive number.
+    /// Compares byte by byte, and orders a prefix before a longer text. Returns a negative number, 0, or a positive
+    /// number.
     func order(against other: UnsafeBufferPointer<UInt8>) -> Int {
         if let mine = baseAddress, let others = other.baseAddress {
             let order = memcmp(mine, others, Swift.min(count, other.count))

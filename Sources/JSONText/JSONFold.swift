@@ -1,28 +1,28 @@
 /// A JSON object to which many merge patches (RFC 7396) are applied in memory, and which is written once.
 ///
 /// The cost of a patch depends only on the members in the patch. ``JSONValue/mergePatch(target:patch:maximumBytes:)``,
-/// in contrast, reads and writes the whole document for each patch. The result of both has the same value, but white
-/// space may differ.
+/// in contrast, reads and writes the whole document for each patch. The results of the two have the same value, but may
+/// differ in white space.
 public struct JSONFold: Sendable {
     /// The effect of a patch.
     public enum Effect: Sendable, Equatable {
         case changed
-        /// Every member in the patch already has the patch's value.
+        /// Every member in the patch already has this value in the document.
         case unchanged
-        /// The document would be too long. Nothing was changed.
+        /// The patched document would be too long. Nothing was changed.
         case tooLong
         /// The document or the patch has duplicate names, or is not an object. Nothing was changed.
         case unsupported
     }
 
     private struct Member: Sendable {
-        /// The name as written, with its colon and the white space around it.
+        /// The text of the name as written, with the colon and the white space around both.
         let head: ArraySlice<UInt8>
         /// The value as written; used only if ``child`` is nil.
         var text: ArraySlice<UInt8>
         /// The white space after the value.
         var tail: ArraySlice<UInt8>
-        /// The index in ``objects`` of a value that a patch changed; nil for an unchanged value.
+        /// The index in ``objects`` if the value is an object that a patch changed; otherwise nil.
         var child: Int?
     }
 
@@ -30,7 +30,7 @@ public struct JSONFold: Sendable {
         /// The members in document order; nil for a removed member.
         var members: [Member?] = []
         var places: [[UInt8]: Int] = [:]
-        /// White space before the closing brace.
+        /// The white space before the closing brace.
         var rest: ArraySlice<UInt8> = []
         /// The length of the object's text.
         var count = 2
@@ -39,7 +39,7 @@ public struct JSONFold: Sendable {
     /// The root, and the objects within it that patches changed.
     private var objects: [Object] = []
 
-    /// Reads a document; nil unless it is an object without duplicate names.
+    /// Reads a document; nil if the document is not an object or has duplicate names.
     public init?(_ document: [UInt8]) {
         guard let root = Self.object(document[...]) else { return nil }
         objects = [root]
@@ -59,8 +59,9 @@ public struct JSONFold: Sendable {
     /// Applies a merge patch.
     ///
     /// - Parameters:
-    ///   - isShallow: whether the patch's members replace whole members of the document, and null is a value.
-    ///   - isSame: whether two values that are not both objects are the same.
+    ///   - isShallow: whether the patch's members replace whole members of the document. If so, null is a value and
+    ///     removes nothing.
+    ///   - isSame: whether two values are equal. It is not called for two objects.
     public mutating func merge(
         _ patch: JSONValue,
         isShallow: Bool = false,
@@ -105,7 +106,7 @@ public struct JSONFold: Sendable {
 
     /// Returns the index in ``objects`` of a member's value.
     ///
-    /// Nil unless the value is an object without duplicate names.
+    /// Nil if the value is not an object or has duplicate names.
     private mutating func child(of object: Int, at place: Int) -> Int? {
         guard let member = objects[object].members[place] else { return nil }
         if let child = member.child { return child }
@@ -143,7 +144,7 @@ public struct JSONFold: Sendable {
         }
     }
 
-    /// The text that a patch's value has in a document.
+    /// The text that a patch's new value gets in the document.
     private static func created(_ value: Int, of storage: JSONStorage, isShallow: Bool) -> [UInt8] {
         storage.withSource { source in
             if isShallow { return Array(source[value].text(in: source.bytes)) }
@@ -155,7 +156,7 @@ public struct JSONFold: Sendable {
 
     /// The number of bytes by which a patch makes an object longer; nil if the patch is not supported.
     ///
-    /// It changes no text.
+    /// The method changes no text.
     private mutating func growth(_ object: Int, by patch: Int, of storage: JSONStorage, isShallow: Bool) -> Int? {
         guard let changes = Self.changes(patch, of: storage) else { return nil }
         var growth = 0
@@ -237,7 +238,7 @@ public struct JSONFold: Sendable {
         if let child = member.child { write(child, to: &text) } else { text += member.text }
     }
 
-    /// The recursion is as deep as patches are nested, which the limits of patches bound.
+    /// The recursion is as deep as patches are nested. The limits of patches bound this depth.
     private func write(_ object: Int, to text: inout [UInt8]) {
         text.append(UInt8(ascii: "{"))
         var isFirst = true

@@ -4,7 +4,7 @@ public struct JSONParseError: Error, Sendable, Equatable {
     public enum Kind: UInt32, Sendable, CaseIterable {
         /// The text exceeds a limit of ``JSONLimits``.
         case tooLong = 1, tooDeep, tooManyNodes
-        /// The text has no value. It is empty, or has only white space.
+        /// The text is empty, or contains only white space.
         case empty
         case invalidUTF8
         /// An unescaped character below U+0020 in a string.
@@ -19,7 +19,7 @@ public struct JSONParseError: Error, Sendable, Equatable {
         case invalidLiteral
         /// A number that breaks the grammar: `01`, `1.`, `+1`, `1e`.
         case invalidNumber
-        /// A backslash in a string, with which no escape of RFC 8259 begins.
+        /// A backslash in a string that does not begin an escape of RFC 8259.
         case invalidEscape
         case trailingContent
         case outOfMemory
@@ -43,7 +43,7 @@ public struct JSONParseError: Error, Sendable, Equatable {
         }
     }
 
-    /// The error and its place, for the person who edits the text.
+    /// The error with its line and column, for the person who edits the text.
     ///
     /// - Parameter text: the parsed text.
     public func explanation(in text: [UInt8]) -> String {
@@ -80,13 +80,14 @@ extension JSONParseError: CustomStringConvertible {
     public var description: String { explanation }
 }
 
-/// Limits on a parsed text. They also limit the memory: a tree needs the size of its text, and 16 bytes for each node.
+/// Limits on a parsed text. They also limit the memory of the tree, which is the size of the text and 16 bytes for each
+/// node.
 public struct JSONLimits: Sendable, Equatable {
     /// The maximum length of the text, in bytes. Values above 1 GiB are treated as 1 GiB.
     public var maximumBytes: Int
     /// The maximum nesting of arrays and objects; `[]` has the depth 1. Values above 1,024 are treated as 1,024.
     public var maximumDepth: Int
-    /// The maximum number of values and members' names together.
+    /// The maximum number of nodes: values and member names together.
     public var maximumNodes: Int
 
     /// The defaults are suitable for the body of a request.
@@ -96,7 +97,7 @@ public struct JSONLimits: Sendable, Equatable {
         self.maximumNodes = maximumNodes
     }
 
-    /// The highest limits, for texts that were checked when they were received.
+    /// The highest limits, for texts that were already checked when they were received.
     public static let widest = JSONLimits(
         maximumBytes: 1_073_741_824,
         maximumDepth: 1_024,
@@ -109,16 +110,16 @@ extension [UInt8] {
 
     /// The bytes without a UTF-8 byte order mark at their beginning.
     ///
-    /// A JSON reader may ignore the mark (RFC 8259, 8.1), but ``JSONTree`` refuses it. Use this property for texts from
-    /// other servers, which may contain the mark.
+    /// ``JSONTree`` refuses the mark, although RFC 8259, 8.1 allows parsers to ignore it. Use this property for texts
+    /// from other servers, which may contain the mark.
     public var withoutByteOrderMark: [UInt8] {
         starts(with: Self.byteOrderMark) ? Array(dropFirst(Self.byteOrderMark.count)) : self
     }
 }
 
-/// The place of a byte in a text, for the person who edits the text.
+/// The line and the column of a byte, for the person who edits the text.
 ///
-/// It is a line and a column, both counted from 1. A column is a character.
+/// Lines and columns are counted from 1. Each character is one column.
 public struct TextPlace: Sendable, Hashable, CustomStringConvertible {
     public let line: Int
     public let column: Int
@@ -128,7 +129,7 @@ public struct TextPlace: Sendable, Hashable, CustomStringConvertible {
         let before = text.prefix(max(0, offset))
         line = before.count { $0 == UInt8(ascii: "\n") } + 1
         let start = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
-        // continuation bytes do not count as characters
+        // continuation bytes of UTF-8 are not counted
         column = before[start...].count { $0 & 0xc0 != 0x80 } + 1
     }
 

@@ -1,6 +1,6 @@
 /// Builds JSON Pointers (RFC 6901).
 public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
-    /// The pointer: empty for the whole text, otherwise with a slash before every step.
+    /// The text of the pointer. It is empty for the root, and otherwise has a slash before every step.
     public private(set) var text: String
 
     public init() { text = "" }
@@ -12,7 +12,7 @@ public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
     /// Compares bytes.
     public static func == (left: JSONPointer, right: JSONPointer) -> Bool { left.text == right.text }
 
-    /// Appends a step to the member with an unescaped name.
+    /// Appends a step to the member with this unescaped name.
     public mutating func append(member name: String) {
         text.append("/")
         for character in name.unicodeScalars {
@@ -24,7 +24,7 @@ public struct JSONPointer: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Appends a step to the element with an index, counted from 0.
+    /// Appends a step to the element with this index, counted from 0.
     public mutating func append(index: Int) {
         text.append("/\(index)")
     }

@@ -2,16 +2,16 @@ import CSimdJSON
 
 /// A parsed text: its bytes, and the position of every value in them.
 ///
-/// It is immutable. A copy refers to the same text.
+/// A tree is immutable. A copy of the tree refers to the same text.
 ///
-/// Parsing takes linear time for any input. Values are decoded when they are requested.
+/// Parsing takes linear time for any input. A value is decoded only when it is requested.
 public struct JSONTree: Sendable {
     let storage: JSONStorage
 
     /// Parses one JSON text (RFC 8259) in UTF-8, without a byte order mark.
     ///
-    /// A text can be valid according to the grammar, but ambiguous or impossible to store. For such a text, no error is
-    /// thrown; its tree has a ``JSONDefect``.
+    /// A text can be valid JSON, but ambiguous or impossible to store. In that case, the initializer does not throw,
+    /// and ``defects`` lists the reasons.
     public init(parsing bytes: [UInt8], limits: JSONLimits = .init()) throws(JSONParseError) {
         storage = try JSONStorage(parsing: bytes, limits: limits)
     }
@@ -41,7 +41,7 @@ extension csj_node {
     var isName: Bool { kind == UInt8(CSJ_NAME.rawValue) }
     var isNull: Bool { kind == UInt8(CSJ_NULL.rawValue) }
     var hasEscapes: Bool { flags & UInt8(CSJ_HAS_ESCAPES.rawValue) != 0 }
-    /// Whether a string is a UUID. Always false for a name.
+    /// Whether the node is a string with a UUID. Always false for a name.
     var isUUID: Bool { flags & UInt8(CSJ_IS_UUID.rawValue) != 0 }
     var isInteger: Bool { flags & UInt8(CSJ_IS_INTEGER.rawValue) != 0 }
 
@@ -54,14 +54,14 @@ extension csj_node {
         UnsafeBufferPointer(rebasing: bytes[range])
     }
 
-    /// The text between a string's or name's quotes, as written.
+    /// Returns the text between the quotes of a string or name, as written.
     func content(in bytes: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(rebasing: bytes[Int(start) + 1..<Int(end) - 1])
     }
 
     /// Calls `body` with the unescaped content of a string or name.
     ///
-    /// A lone surrogate is three bytes (WTF-8).
+    /// A lone surrogate is encoded in three bytes (WTF-8).
     func withUnescaped<Result>(
         in bytes: UnsafeBufferPointer<UInt8>,
         _ body: (UnsafeBufferPointer<UInt8>) -> Result
@@ -74,7 +74,7 @@ extension csj_node {
         }
     }
 
-    /// The unescaped content of a string or name, with U+FFFD in place of lone surrogates.
+    /// Returns the unescaped content of a string or name, with U+FFFD in place of lone surrogates.
     func string(in bytes: UnsafeBufferPointer<UInt8>) -> String {
         withUnescaped(in: bytes) { String(decoding: $0, as: UTF8.self) }
     }
@@ -91,8 +91,8 @@ extension csj_node {
 
 /// A text and its nodes.
 ///
-/// It is `@unchecked` because of the pointers. Their memory belongs only to this object. The parser wrote it before the
-/// object existed, it is never written afterwards, and `deinit` frees it.
+/// The class is `@unchecked` because it contains pointers. Their memory belongs only to this object. The parser wrote
+/// the memory before the object existed. After that, the memory is never changed, until `deinit` frees it.
 final class JSONStorage: @unchecked Sendable {
     let bytes: [UInt8]
     let nodes: UnsafePointer<csj_node>
@@ -153,7 +153,7 @@ public struct JSONElements: Sequence, Sendable {
 
     public var isEmpty: Bool { storage.nodes[index].after == index + 1 }
 
-    /// The number of elements, counted by iterating over them.
+    /// The number of elements, found by iterating over all elements.
     public var count: Int { reduce(0) { count, _ in count + 1 } }
 }
 
@@ -207,9 +207,9 @@ extension JSONValue {
         node.isObject ? JSONMembers(storage: storage, index: index) : nil
     }
 
-    /// The value of the first member with a name, found by linear search.
+    /// The value of the first member with this name, found by linear search.
     ///
-    /// Nil without such a member, and for a value that is not an object.
+    /// Nil if there is no such member, or if this value is not an object.
     public subscript(name: StaticString) -> JSONValue? {
         let node = node
         guard node.isObject else { return nil }
@@ -228,12 +228,12 @@ extension JSONValue {
 
 // MARK: - JSONName
 
-/// A member's name. It keeps its tree in memory.
+/// A member's name. A name keeps the whole tree in memory.
 public struct JSONName: Sendable {
     let storage: JSONStorage
     let index: Int
 
-    /// The name's length in bytes; nil for a name with escapes, which is shorter than its text.
+    /// The name's length in bytes. Nil for a name with escapes, because such a name is shorter than its text.
     public var utf8Count: Int? {
         let node = storage.nodes[index]
         return node.hasEscapes ? nil : node.range.count - 2

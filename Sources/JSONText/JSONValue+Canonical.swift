@@ -7,12 +7,12 @@ extension JSONValue {
 
     /// Appends the canonical form, in which values with the same meaning have the same bytes.
     ///
-    /// It is used for fingerprints.
+    /// Fingerprints of mutations are hashes of this form.
     ///
     /// Members are sorted by the bytes of their unescaped names. White space is removed, strings have only the
     /// necessary escapes, and numbers stay as written. Every string value that is a UUID becomes ``identifierMarker``,
-    /// and the UUID is appended to `identifiers`, in the order of this form. Apart from sorting the members, the time
-    /// is linear in the size of the value. At most ``rawCount`` bytes are appended.
+    /// and the UUID is appended to `identifiers`. The UUIDs are in the order of their markers. Apart from sorting the
+    /// members, the time is linear in the size of the value. At most ``rawCount`` bytes are appended.
     public func appendCanonical(to bytes: inout [UInt8], identifiers: inout [UUID]) {
         let count = rawCount
         storage.withSource { source in
@@ -27,7 +27,7 @@ extension JSONValue {
     }
 }
 
-/// Writes the canonical form. No part of it is longer than its source.
+/// Writes the canonical form. The canonical form of a value is never longer than the value's text.
 private struct CanonicalForm: ~Copyable {
     let source: JSONSource
     var out: UnsafeMutablePointer<UInt8>
@@ -40,7 +40,7 @@ private struct CanonicalForm: ~Copyable {
         self.keys = MemberKeys(within: value, of: source)
     }
 
-    /// The recursion is as deep as the text is nested, which the text's limits bound.
+    /// The recursion is as deep as the text is nested. The text's limits bound this depth.
     mutating func write(_ index: Int) {
         let node = source[index]
         if node.isObject {
@@ -111,13 +111,13 @@ public enum CanonicalReplacement: Sendable, Equatable {
 }
 
 extension JSONValue {
-    /// Appends the canonical form of this value, in which some strings and numbers are replaced.
+    /// Appends the canonical form of this value, with some strings and numbers replaced.
     ///
-    /// It is used for comparisons. It takes linear time, but is slower than ``appendCanonical(to:identifiers:)``.
+    /// Use this form to compare values. It takes linear time, but is slower than ``appendCanonical(to:identifiers:)``.
     ///
-    /// - Parameter replacement: called for each string and number in the order of the form, with its offset in `bytes`.
-    ///   If it returns nil, the value is not changed. A UUID becomes an identifier only if this closure returns
-    ///   ``CanonicalReplacement/identifier``.
+    /// - Parameter replacement: called for each string and number in the order of the canonical form, with the value's
+    ///   offset in `bytes`. If the closure returns nil, the value is not changed. A UUID becomes ``identifierMarker``
+    ///   only if the closure returns ``CanonicalReplacement/identifier``.
     public func appendCanonical(
         to bytes: inout [UInt8],
         replacing replacement: (JSONValue, Int) -> CanonicalReplacement?
@@ -144,7 +144,7 @@ private struct ReplacedForm: ~Copyable {
         keys = MemberKeys(within: value.index, of: source)
     }
 
-    /// The recursion is as deep as the text is nested, which the text's limits bound.
+    /// The recursion is as deep as the text is nested. The text's limits bound this depth.
     mutating func write(_ index: Int, _ replacement: (JSONValue, Int) -> CanonicalReplacement?) {
         let node = source[index]
         if node.isObject {
@@ -204,7 +204,7 @@ public enum JSONReplacement: Sendable, Equatable {
     /// A string, escaped as JSON requires.
     case string(String)
     case integer(Int64)
-    /// An integer beyond `Int64`: decimal digits, optionally after a minus sign.
+    /// An integer outside the range of `Int64`: decimal digits, optionally after a minus sign.
     case digits(String)
 
     /// Compares strings by their bytes.

@@ -3,12 +3,12 @@ import CSimdJSON
 extension JSONValue {
     private static var reportedDefects: Int { 64 }
 
-    /// Whether this value has defects. The time is logarithmic in the number of the text's defects.
+    /// Whether this value has defects. The search takes logarithmic time in the number of defects in the text.
     public var hasDefects: Bool { !defectRange.isEmpty }
 
     /// The first 64 defects in this value, in document order.
     ///
-    /// Their pointers are relative to this value.
+    /// The defects' pointers are relative to this value.
     public var defects: [JSONDefect] {
         let range = defectRange.prefix(Self.reportedDefects)
         if range.isEmpty { return [] }
@@ -20,7 +20,7 @@ extension JSONValue {
         return locator.located
     }
 
-    /// The range of this value's defects among the defects of the whole text, which are in the order of their nodes.
+    /// The range of this value's defects in the list of the text's defects. The list is in the order of the nodes.
     private var defectRange: Range<Int> {
         let defects = storage.defects
         if defects.isEmpty { return 0..<0 }
@@ -38,7 +38,7 @@ extension JSONValue {
     }
 }
 
-/// The path to a value, which is truncated if it is too long.
+/// The path to a value. A path that is too long is truncated.
 private struct DefectPath {
     static let longest = 1_024
 
@@ -49,7 +49,7 @@ private struct DefectPath {
 
     /// Returns the path with one more step.
     ///
-    /// `length` is an upper bound of the step's length. The step is added only if it fits.
+    /// `length` is an upper bound of the step's length. The step is added only if the path has space for it.
     func stepping(length: Int, _ step: (inout JSONPointer) -> Void) -> DefectPath {
         var deeper = self
         if isCut || pointer.text.utf8.count + length > Self.longest {
@@ -63,13 +63,13 @@ private struct DefectPath {
 
 /// Finds the paths of defects, in document order.
 ///
-/// It visits each array and object that contains defects once.
+/// Each array or object that contains defects is visited once.
 private struct DefectLocator {
     let storage: JSONStorage
     var pending: Slice<UnsafeBufferPointer<csj_defect>>
     var located: [JSONDefect] = []
 
-    /// The recursion is as deep as the text is nested, which the text's limits bound.
+    /// The recursion is as deep as the text is nested. The text's limits bound this depth.
     mutating func visit(_ index: Int, path: DefectPath, bytes: UnsafeBufferPointer<UInt8>) {
         let node = storage.nodes[index]
         take(index, path: path)
@@ -108,12 +108,12 @@ private struct DefectLocator {
     }
 }
 
-/// A part of a text that JSON's grammar allows, but that the gateway rejects because it cannot store it or because it
-/// is ambiguous.
+/// A part of a text that JSON's grammar allows, but that the gateway rejects because the part is ambiguous or cannot be
+/// stored.
 public struct JSONDefect: Sendable, Equatable {
     /// The raw values are the numbers of `csj_defect_kind`.
     public enum Kind: UInt32, Sendable {
-        /// A name that equals the name of an earlier member after both are unescaped (RFC 8259, section 4).
+        /// A name that, when unescaped, equals the unescaped name of an earlier member (RFC 8259, section 4).
         case duplicateMember = 0
         /// A string or name with U+0000, which PostgreSQL's type `text` cannot store.
         case nulCharacter
@@ -121,7 +121,7 @@ public struct JSONDefect: Sendable, Equatable {
         case loneSurrogate
         /// A number outside the range of PostgreSQL's numeric.
         ///
-        /// It has more than 131,072 digits before the decimal point, or more than 16,383 after it.
+        /// Such a number has more than 131,072 digits before the decimal point, or more than 16,383 digits after it.
         case numberOutOfRange
     }
 

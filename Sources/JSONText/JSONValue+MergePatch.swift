@@ -3,15 +3,15 @@ public import FoundationEssentials
 extension JSONValue {
     /// Applies a JSON merge patch (RFC 7396) to a document.
     ///
-    /// Members that are not in the patch keep their exact text and their position. New members follow in the patch's
-    /// order. Apart from sorting the patch's names, the time is linear in the size of both texts.
+    /// Members that are not in the patch keep their exact text and their position. New members follow, in the order of
+    /// the patch. Apart from sorting the patch's names, the time is linear in the size of both texts.
     ///
     /// - Parameters:
     ///   - target: The document; nil if it does not exist.
     ///   - patch: The patch. If it is not an object, it replaces the document.
-    ///   - maximumBytes: The maximum length of the result. The result is never longer than both texts together with a
+    ///   - maximumBytes: The maximum length of the result. The result is never longer than the two texts together and a
     ///     few commas.
-    /// - Throws: An error if the target is not JSON, or ``JSONParseError/Kind/tooLong`` if the result is too long.
+    /// - Throws: An error if the target is not JSON; ``JSONParseError/Kind/tooLong`` if the result is too long.
     public static func mergePatch(
         target: [UInt8]?,
         patch: JSONValue,
@@ -38,7 +38,7 @@ extension JSONValue {
 
 /// The ranges of an object's members in its text.
 ///
-/// They include the white space around the members, but not the commas.
+/// The ranges include the white space around the members, but not the commas.
 struct MemberSpans: Sequence, IteratorProtocol {
     struct Span {
         let name: Int
@@ -53,7 +53,7 @@ struct MemberSpans: Sequence, IteratorProtocol {
     var member: Int
     /// The range after the brace or comma that was read last.
     ///
-    /// After the last member, it is the part before the closing brace.
+    /// After the last member has been read, it is the part before the closing brace.
     var rest: Range<Int>
 
     init(of object: Int, in source: JSONSource) {
@@ -83,12 +83,12 @@ struct MemberSpans: Sequence, IteratorProtocol {
 
 /// Writes the result of a patch without a target.
 ///
-/// The result is the patch without the null members of its objects.
+/// The result is the patch without the members that are null.
 struct MergeCreation {
     let patch: JSONSource
     var out: [UInt8] = []
 
-    /// The recursion is as deep as the patch is nested, which the patch's limits bound.
+    /// The recursion is as deep as the patch is nested. The patch's limits bound this depth.
     mutating func write(_ index: Int) {
         guard patch[index].isObject else {
             out.append(contentsOf: patch[index].text(in: patch.bytes))
@@ -128,7 +128,7 @@ private struct Merge: ~Copyable {
         self.keys = MemberKeys(within: patchRoot, of: patch)
     }
 
-    /// The recursion is as deep as the texts are nested, which the limits of both texts bound.
+    /// The recursion is as deep as the two texts are nested. Their limits bound this depth.
     mutating func write(_ object: Int, patchedBy patchObject: Int) {
         let changes = keys.push(patchObject)
         var isUsed = [Bool](repeating: false, count: changes.count)
@@ -170,7 +170,8 @@ private struct Merge: ~Copyable {
         }
     }
 
-    /// Returns the position of the last change for a document's member, found by the member's name.
+    /// Returns the position of the patch's member with the name of a document's member; the last one if there are
+    /// several.
     private func position(of name: Int, among changes: Range<Int>) -> Int? {
         document[name].withUnescaped(in: document.bytes) { name in
             let key = MemberKey(name: name, node: 0)
@@ -185,9 +186,9 @@ private struct Merge: ~Copyable {
         }
     }
 
-    /// Returns the names of the patch's non-null members that the document lacks, in the patch's order.
+    /// Returns the names of the non-null members that are in the patch but not in the document, in the patch's order.
     ///
-    /// Of members with equal names, the last one is used.
+    /// If several members have the same name, the last member is used.
     private func additions(_ changes: Range<Int>, isUsed: [Bool]) -> [Int] {
         var names: [Int] = []
         for position in changes where !isUsed[position - changes.lowerBound] {
@@ -203,20 +204,20 @@ private struct Merge: ~Copyable {
 }
 
 extension JSONValue {
-    /// Returns this value's text with some values, and some of its UUID strings, replaced; nil if nothing changes.
+    /// Returns this value's text, with some of its values and UUID strings replaced; nil if nothing changes.
     ///
     /// All other bytes are as written.
     ///
     /// - Parameters:
-    ///   - edits: Edits of values within this value, in document order. They take precedence over `replacement`.
-    ///   - replacement: Returns the replacement of a UUID, as in ``rewritten(_:)``.
+    ///   - edits: Edits of values within this value, in document order. An edit takes precedence over `replacement`.
+    ///   - replacement: Called for each UUID, as in ``rewritten(_:)``.
     public func rewritten(
         _ edits: [JSONEdit],
         _ replacement: (UUID) -> JSONReplacement? = { _ in nil }
     ) -> [UInt8]? {
         storage.withSource { source in
             var writer = JSONWriter(capacity: 0)
-            // everything before this byte is copied or replaced
+            // everything before this byte has already been copied or replaced
             var done = node.range.lowerBound
             var edit = 0
             func put(_ new: JSONReplacement, _ node: JSONNode) {

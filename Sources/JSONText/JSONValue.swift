@@ -1,7 +1,7 @@
 import CSimdJSON
 public import FoundationEssentials
 
-/// A value within a ``JSONTree``. It keeps the tree in memory, and is cheap to copy.
+/// A value within a ``JSONTree``. A value keeps the whole tree in memory, and is cheap to copy.
 public struct JSONValue: Sendable {
     let storage: JSONStorage
     let index: Int
@@ -40,7 +40,7 @@ public struct JSONValue: Sendable {
     /// The offset of ``raw`` in the whole text, in bytes.
     public var offset: Int { Int(node.start) }
 
-    /// The nesting of arrays and objects: 0 for a scalar, 1 for `[]`, 2 for `[[]]`. The parser computes it.
+    /// The depth of nested arrays and objects: 0 for a scalar, 1 for `[]`, 2 for `[[]]`. The parser computes the depth.
     public var depth: Int { Int(node.height) }
 
     public var isNull: Bool { node.isNull }
@@ -54,7 +54,7 @@ public struct JSONValue: Sendable {
         }
     }
 
-    /// A string's unescaped characters, with U+FFFD for lone surrogates. Nil unless the value is a string.
+    /// A string's unescaped characters, with U+FFFD for lone surrogates; nil for a value of any other type.
     public var string: String? {
         let node = node
         guard node.isString else { return nil }
@@ -63,7 +63,7 @@ public struct JSONValue: Sendable {
 
     /// Calls `body` with a string's unescaped characters. Returns nil if the value is not a string.
     ///
-    /// A lone surrogate is three bytes (WTF-8).
+    /// A lone surrogate is encoded in three bytes (WTF-8).
     public func withString<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result? {
         let node = node
         guard node.isString else { return nil }
@@ -85,7 +85,7 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { node.uuid(in: $0) }
     }
 
-    /// A whole number within Int64, in any notation.
+    /// A whole number in the range of `Int64`, in any notation; nil for other values.
     ///
     /// `25`, `25.0` and `2.5e1` are the same number. `-0` is 0.
     public var int64: Int64? {
@@ -94,7 +94,7 @@ public struct JSONValue: Sendable {
         return storage.bytes.withUnsafeBufferPointer { Int64(digits: node.text(in: $0)) }
     }
 
-    /// The text of a number that is written without fraction and exponent; nil for other values.
+    /// The text of a number that is written without a fraction and without an exponent; nil for other values.
     ///
     /// The number may have any size.
     public var integerText: String? {
@@ -111,7 +111,7 @@ extension csj_node {
 }
 
 extension JSONValue {
-    /// The value at a JSON Pointer (RFC 6901) that starts at this value.
+    /// Returns the value to which a JSON Pointer (RFC 6901) leads from this value.
     ///
     /// Nil if there is no such value, or if the pointer is malformed.
     public func value(at pointer: String) -> JSONValue? {
@@ -160,9 +160,9 @@ extension JSONValue {
 }
 
 extension JSONValue {
-    /// Every string value that is a UUID within this value, in document order.
+    /// The UUIDs of all string values within this value that are UUIDs, in document order.
     ///
-    /// Duplicates are kept. Members' names are not included.
+    /// Duplicates are included. Names of members are not included.
     public var uuids: [UUID] {
         storage.withSource { source in
             var found: [UUID] = []
@@ -190,7 +190,7 @@ extension JSONNode {
 }
 
 extension JSONWriter {
-    /// Writes a replacement without a comma, because the surrounding text already has the comma.
+    /// Writes a replacement without a preceding comma, because the surrounding text already contains the comma.
     mutating func replacement(_ replacement: JSONReplacement) {
         needsComma = false
         switch replacement {

@@ -2,9 +2,9 @@ public import FoundationEssentials
 
 /// Writes JSON without white space, and adds the commas.
 ///
-/// The caller must make sure that the calls form one valid text.
+/// The caller must ensure that the sequence of calls forms one valid text.
 ///
-/// Apart from the growth of ``bytes``, only calls with a `String` that is created at run time allocate memory.
+/// Memory is allocated only when ``bytes`` grows, and by calls with a `String` that was created at run time.
 public struct JSONWriter: Sendable {
     public var bytes: [UInt8]
     /// Whether a comma is required before the next name or value.
@@ -21,7 +21,7 @@ public struct JSONWriter: Sendable {
     public mutating func beginArray() { open(UInt8(ascii: "[")) }
     public mutating func endArray() { close(UInt8(ascii: "]")) }
 
-    /// Writes a member's name, which must not need escapes. The next call must write the value.
+    /// Writes a member's name, which must not require escapes. The next call must write the member's value.
     public mutating func name(_ name: StaticString) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -65,7 +65,8 @@ public struct JSONWriter: Sendable {
     public mutating func bool(_ value: Bool) { raw(value ? "true" : "false") }
     public mutating func null() { raw("null") }
 
-    /// Writes a value that is given as JSON text. The method is inlined so that the compiler knows the text's type.
+    /// Writes a value that is given as JSON text. The method is inlined, so that it is specialized for the type of the
+    /// text.
     @inlinable
     public mutating func raw(_ text: some Sequence<UInt8>) {
         separate()
@@ -157,7 +158,7 @@ public struct RawJSON: JSONWritable, Sendable {
     public func write(to writer: inout JSONWriter) { writer.raw(text) }
 }
 
-// These methods are inlined, so that the compiler knows the value's type.
+// These methods are inlined, so that they are specialized for the type of the value.
 extension JSONWriter {
     @inlinable
     public mutating func member(_ name: StaticString, _ value: some JSONWritable) {

@@ -2,7 +2,7 @@ internal import CSimdJSON
 
 /// A member, identified by its unescaped name.
 struct MemberKey {
-    /// The name's first eight bytes, as a number with the same order.
+    /// The name's first eight bytes, as a number. These numbers have the same order as the bytes.
     let prefix: UInt64
     let name: UnsafeBufferPointer<UInt8>
     let node: Int
@@ -35,8 +35,8 @@ struct MemberKey {
 
 /// A stack of members, in which the members of each object are sorted.
 ///
-/// Names without escapes are read directly from the text, which must outlive the stack. Names with escapes are
-/// unescaped into separate memory, which needs at most as many bytes as the value that contains the names.
+/// Names without escapes are read directly from the text, so the text must outlive the stack. Names with escapes are
+/// unescaped into separate memory, which is not larger than the value that contains the names.
 struct MemberKeys: ~Copyable {
     private let source: JSONSource
     private let unescapedCapacity: Int

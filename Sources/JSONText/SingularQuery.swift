@@ -1,15 +1,15 @@
 /// A singular query of JSONPath (RFC 9535, 2.3.5.1).
 ///
-/// It contains only names and indices, so it selects at most one value.
+/// A singular query selects at most one value, because it contains only names and indices.
 ///
-/// Settings use queries to locate a value in JSON from another system, such as `$.sub` or
-/// `$['https://acme.example/org']`.
+/// Settings contain queries such as `$.sub` or `$['https://acme.example/org']`, to locate a value in JSON from another
+/// system.
 public struct SingularQuery: Sendable, Hashable {
     /// One step from a value to a value that it contains.
     public enum Step: Sendable, Hashable {
-        /// The member with an unescaped name.
+        /// The member with this unescaped name.
         case member(String)
-        /// The element with an index. A negative index counts from the end.
+        /// The element with this index. A negative index counts from the end.
         case element(Int)
 
         /// Names are compared byte by byte.
@@ -83,7 +83,7 @@ extension SingularQuery: CustomStringConvertible {
 public struct SingularQueryError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The number of Unicode characters before the error.
     public let place: Int
-    /// The error. The text follows the query's text, such as "leads to more than one value".
+    /// The reason, as a predicate whose subject is the query, such as "leads to more than one value".
     public let reason: String
 
     public init(place: Int, reason: String) {
@@ -95,7 +95,7 @@ public struct SingularQueryError: Error, Sendable, Equatable, CustomStringConver
 }
 
 extension JSONValue {
-    /// The value to which a query leads if it starts at this value; nil if there is no such value.
+    /// Returns the value that a query selects, starting at this value; nil if there is no such value.
     ///
     /// Unescaped names are compared byte by byte. If several members have the same name, the first member is used.
     public func value(at query: SingularQuery) -> JSONValue? {
@@ -257,7 +257,8 @@ struct SingularQueryParser {
 
     // MARK: - Indices
 
-    /// Reads an `int`: no leading zeros, not `-0`, and within the range that every JSON reader represents exactly.
+    /// Reads an `int`, which must not be `-0`, must not have leading zeros, and must be in the range that every JSON
+    /// parser represents exactly.
     private mutating func index() throws(SingularQueryError) -> Int {
         let start = place
         let isNegative = take("-")

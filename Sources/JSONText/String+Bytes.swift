@@ -1,9 +1,9 @@
 // In Swift, canonically equivalent texts are equal, such as `é` and `e` with an accent, or `K` and the Kelvin sign. But
-// PostgreSQL, SQLite and HTTP compare ids, names and headers by their bytes. The compiler prefers a module's own
-// operators to those of the standard library, so with this file `==`, `<`, `switch` and the searches below compare
-// bytes.
+// PostgreSQL, SQLite and HTTP compare ids, names and headers by their bytes. This file redefines `==`, `<`, `switch`
+// and some searches, so that they compare bytes. The compiler prefers a module's own operators to the operators of the
+// standard library.
 //
-// Every target has this file as a symbolic link, which `scripts/lint-text` checks. Generic code still uses the
+// Every target needs a symbolic link to this file; `scripts/lint-text` checks this. Generic code still uses the
 // operators of the standard library, for example in `Set<String>`, `[String: …]`, synthesized `Hashable` and tuples. In
 // such code, use `ByteExactString` and `@Exact`.
 
@@ -98,8 +98,8 @@ func < (left: (String, String), right: (String, String)) -> Bool {
 
 /// Searches for a character by its bytes.
 ///
-/// A delimiter and a combining mark after it are one `Character`, such as `/` and U+0338, so the standard library does
-/// not find the delimiter.
+/// A delimiter and a combining mark after the delimiter, such as `/` and U+0338, are one `Character`. The standard
+/// library therefore does not find the delimiter.
 extension StringProtocol {
     func split(
         separator: Character,
@@ -129,21 +129,21 @@ extension StringProtocol {
 
     /// The text without white space and newlines at its beginning and end.
     ///
-    /// It replaces Foundation's function, which would link all of Foundation with its Unicode data (43 MB).
-    /// FoundationEssentials has everything else that the gateway uses.
+    /// This property replaces a function of Foundation, with which all of Foundation and its Unicode data (43 MB) would
+    /// be linked. FoundationEssentials has everything else that the gateway uses.
     var trimmed: String {
         let start = drop(while: \.isWhitespace)
         let end = start.lastIndex { !$0.isWhitespace }.map(start.index(after:)) ?? start.startIndex
         return String(start[..<end])
     }
 
-    /// The part before the first of some delimiters; the whole text if it contains no delimiter.
+    /// The part before the first delimiter; the whole text if it contains none of the delimiters.
     func before(_ delimiters: Character...) -> Substring {
         let text = Substring(self)
         return text[..<(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)]
     }
 
-    /// The part that starts with the first of some delimiters; empty if the text contains no delimiter.
+    /// The part from the first delimiter to the end; empty if the text contains none of the delimiters.
     func from(_ delimiters: Character...) -> Substring {
         let text = Substring(self)
         return text[(delimiters.compactMap { text.firstIndex(of: $0) }.min() ?? text.endIndex)...]
@@ -153,8 +153,8 @@ extension StringProtocol {
 
     func contains(_ text: String) -> Bool { range(of: text) != nil }
 
-    /// Replaces each occurrence of a text. Occurrences are found by bytes. SQL quoting depends on this, because SQL
-    /// recognizes a quote before a combining mark.
+    /// Replaces each occurrence of a text, which is found by its bytes. SQL quoting depends on this: PostgreSQL
+    /// recognizes a quote even if a combining mark follows, so the quote must be found and doubled.
     func replacing(_ text: String, with replacement: String) -> String {
         let whole = Substring(self)
         var (result, place) = ("", startIndex)
@@ -215,7 +215,7 @@ extension StringProtocol {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether both buffers have the same bytes. They must have the same length.
+    /// Whether two buffers of the same length have the same bytes.
     fileprivate func hasSameBytes(as other: UnsafeBufferPointer<UInt8>) -> Bool {
         let other = UnsafeRawBufferPointer(other)
         var place = 0

@@ -1,14 +1,14 @@
 import CLibPQ
 import Synchronization
 
-/// One request to cancel a statement, which a separate thread sends.
+/// A request to cancel a statement. A separate thread sends the request.
 ///
-/// PQcancel connects and waits without a time-out. While a server is stopped or unreachable, it would block the
-/// connection's thread, which could then not enforce deadlines.
+/// PQcancel connects and waits without a time-out. If the connection's thread called PQcancel while the server is
+/// stopped or unreachable, the thread would block and could not enforce deadlines.
 ///
 /// While the request is in progress, the connection must not start other work, because the request could cancel that
-/// work. The separate thread may outlive the connection while the kernel still tries to connect. It owns only its
-/// socket.
+/// work. While the kernel still tries to connect, the separate thread may outlive the connection. The thread owns
+/// nothing except its socket.
 final class CancelRequest: Sendable {
     private let sent = Atomic(false)
 
@@ -26,8 +26,8 @@ final class CancelRequest: Sendable {
 
 /// Asks the server to cancel a connection's statement.
 ///
-/// It is `@unchecked` because a PGcancel is never changed after its creation, libpq allows any thread to use it, and
-/// only this class frees it.
+/// The class is `@unchecked` because a PGcancel never changes after its creation, libpq allows any thread to use a
+/// PGcancel, and only this class frees it.
 final class CancelKey: @unchecked Sendable {
     private let pointer: OpaquePointer
 

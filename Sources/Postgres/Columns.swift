@@ -1,6 +1,6 @@
 /// The rows that a statement takes as input, column by column.
 ///
-/// It is the only place that combines a column's name, type and value, and it generates the SQL of a statement's input.
+/// Only this type combines a column's name, type and value. It also generates the SQL for a statement's input.
 ///
 /// ```swift
 /// private static let columns = Columns<Device>(
@@ -18,7 +18,7 @@
 /// )
 /// ```
 ///
-/// The values of a column are sent as one array, so no value is boxed, for any number of rows.
+/// The values of a column are sent as one array, so that no value is boxed, regardless of the number of rows.
 public struct Columns<Row>: Sendable {
     private struct Column: Sendable {
         let name: String
@@ -30,7 +30,7 @@ public struct Columns<Row>: Sendable {
     private let columns: [Column]
     private var prefix = ""
 
-    /// Combines the columns of all parts in this order. They are the first parameters of a statement.
+    /// Combines the columns of all parts in this order. These columns are the first parameters of a statement.
     public init(_ parts: Columns<Row>...) {
         columns = parts.flatMap(\.columns)
     }
@@ -45,9 +45,9 @@ public struct Columns<Row>: Sendable {
         columns = [Column(name: name, type: type, add: add, areNull: areNull)]
     }
 
-    /// Whether no row has a value in any of the columns.
+    /// Whether all columns are NULL in all rows.
     ///
-    /// If so, a statement can omit them.
+    /// If so, a statement can omit the columns.
     public func areNull(_ rows: [Row]) -> Bool { columns.allSatisfy { $0.areNull(rows) } }
 
     /// `a, b, c`
@@ -60,7 +60,7 @@ public struct Columns<Row>: Sendable {
         columns.map { others[$0.name] ?? "\(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// The assignments of an upsert to all columns except those with the given names: `a = excluded.a, b = excluded.b`.
+    /// The assignments of an upsert, except to the columns with the given names: `a = excluded.a, b = excluded.b`.
     public func overwritten(except keys: Set<String>) -> String {
         columns.map(\.name).filter { !keys.contains($0) }.map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
     }
@@ -70,21 +70,20 @@ public struct Columns<Row>: Sendable {
         columns.map { "\($0.name) = \(table).\($0.name)" }.joined(separator: ", ")
     }
 
-    /// The assignments of an update if no row has a value in any of the columns: `a = NULL, b = NULL`.
+    /// The assignments of an update if all columns are NULL in all rows: `a = NULL, b = NULL`.
     public var cleared: String { columns.map { "\($0.name) = NULL" }.joined(separator: ", ") }
 
-    /// The names of the parameters for the rows, one array for each column.
+    /// The names of the parameters for the rows. Each parameter is the array of a column's values.
     public var inputs: [String] { columns.map { prefix + $0.name } }
 
-    /// Returns the same columns with a prefix in the names of their parameters, for a statement with several kinds of
-    /// rows.
+    /// Returns the columns with a prefix in the names of their parameters, for a statement with several kinds of rows.
     public func inputs(prefixed prefix: String) -> Self {
         var copy = self
         copy.prefix = prefix
         return copy
     }
 
-    /// `unnest(:a::uuid[], :b::text[]) AS k (a, b)`: the rows as a table.
+    /// The rows as a table: `unnest(:a::uuid[], :b::text[]) AS k (a, b)`.
     public func unnested(as table: String) -> String {
         let arrays = columns.map { ":\(prefix)\($0.name)::\($0.type)[]" }.joined(separator: ", ")
         return "unnest(\(arrays)) AS \(table) (\(names))"
@@ -104,7 +103,7 @@ public struct Columns<Row>: Sendable {
 
 // These methods are inlined, so that the value closure is compiled into the loop over the rows.
 extension Columns {
-    /// A column that is sent as the type of `Value`; the closure returns each row's value.
+    /// A column that is sent as the type of `Value`. The closure returns the value of a row.
     @inlinable
     public static func value<Value: PostgresEncodable>(
         _ name: String,

@@ -1,6 +1,6 @@
-/// The reason why a connection could not be opened, by which callers decide how to continue.
+/// The reason why a connection could not be opened. Callers decide how to continue by this reason.
 public enum ConnectFailure: String, Sendable, CaseIterable {
-    // Reasons of a server that answered and refused the session.
+    // A server answered and refused the session.
     /// SQLSTATE 28000: no such role.
     case roleMissing
     /// 28000: the role has NOLOGIN.
@@ -11,13 +11,13 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
     case passwordMissing
     /// 28000: no line of `pg_hba.conf` admits this host, role and database.
     case notAdmitted
-    /// 28000 without a text that distinguishes the cases above, for example because the server reports errors in
-    /// another language.
+    /// 28000 with a text that matches none of the cases above, for example because the server reports errors in another
+    /// language.
     case roleRefused
     /// 3D000.
     case databaseMissing
-    /// The database does not admit the role: the role lacks CONNECT on it (42501), or it accepts no connections
-    /// (55000).
+    /// The database does not admit the role: the role lacks the CONNECT privilege (42501), or the database accepts no
+    /// connections (55000).
     case databaseClosed
     /// 53300.
     case noRoom
@@ -26,12 +26,12 @@ public enum ConnectFailure: String, Sendable, CaseIterable {
     /// Another SQLSTATE.
     case refusedByServer
 
-    // Reasons without an answer from a server.
+    // No server answered.
     /// Nothing listens at the host's port.
     case connectionRefused
     /// There is no Unix socket at this path.
     case socketMissing
-    /// The user of this process must not use the Unix socket.
+    /// The user of this process has no permission to use the Unix socket.
     case socketForbidden
     /// The host's name cannot be resolved.
     case hostUnknown
@@ -67,9 +67,9 @@ extension ConnectFailure {
 
     /// Reads libpq's message of a failed connection, one line for each tried host.
     ///
-    /// libpq returns the SQLSTATE of an error before the session's start only in its message. Verbose errors contain it
-    /// between severity and text, as in `FATAL: 28000: role "x" does not exist`. The first host's error is used, unless
-    /// another server has answered.
+    /// If a session could not start, libpq returns the SQLSTATE only in the text of its message. A verbose message
+    /// contains the SQLSTATE between severity and text, as in `FATAL: 28000: role "x" does not exist`. The error of the
+    /// first host is used, except if the server of another host has answered.
     static func read(_ text: String) -> Report {
         var report = Report(message: "")
         var lines: [String] = []
@@ -120,14 +120,14 @@ extension ConnectFailure {
         }
     }
 
-    /// The failure for an error that libpq reports itself; nil for an unknown error.
+    /// The failure for an error that libpq itself reports; nil for an unknown error.
     private static func of(_ text: String) -> ConnectFailure? {
         let isSocket = text.contains("on socket \"")
         if text.contains("no password supplied") { return .passwordMissing }
         if text.contains("could not translate host name") { return .hostUnknown }
         if isSocket, text.contains("No such file or directory") { return .socketMissing }
         if isSocket, text.contains("Permission denied") { return .socketForbidden }
-        // the socket of a crashed server refuses connections, as a port without a server does
+        // the Unix socket of a crashed server refuses connections, just as a port without a server does
         if text.contains("Connection refused") { return .connectionRefused }
         for userMessage in ["No route to host", "Network is unreachable", "Host is down"]
         where text.contains(userMessage) {

@@ -3,13 +3,14 @@ import Synchronization
 /// One session on the server, driven by a separate thread or by the threads of its callers.
 ///
 /// Calls from several tasks run in sequence, in the order in which they were made. If the task that awaits a call is
-/// cancelled, or the call's deadline passes, the statement is cancelled on the server. After that, the connection is
-/// drained and remains usable. If the server does not react within a second, the connection is closed.
+/// cancelled, or the call's deadline passes, the client requests the server to cancel the statement. After the server
+/// has ended the statement, its remaining results are discarded, and the connection remains usable. If the server does
+/// not react within a second, the connection is closed.
 ///
 /// The session's thread ends after `close()`, when the last reference is released, or when the connection is lost.
 public final class Connection: Sendable {
-    /// The time by which the limit of a call exceeds `statementTimeout` by default, so that the server's time-out
-    /// normally occurs first.
+    /// The default limit of a call is `statementTimeout` plus this margin, so that the server's time-out normally
+    /// occurs first.
     public static let timeoutMargin: Duration = .seconds(1)
 
     private let mailbox: Mailbox
@@ -52,10 +53,10 @@ public final class Connection: Sendable {
         return connection
     }
 
-    /// Connects on the calling thread, for a caller that has a separate thread.
+    /// Connects on the calling thread, for callers that run on their own thread.
     ///
-    /// This call and all later calls block the thread until they are done, so that no switch of threads is needed. A
-    /// closed session is not detected before the next call.
+    /// This call and all later calls block the thread until they are done, which avoids switches between threads. If
+    /// the server closes the session, this is only detected by the next call.
     ///
     /// Throws as ``open(_:)`` does.
     public static func openInPlace(_ configuration: ConnectionConfiguration) throws(PostgresError) -> Connection {
@@ -70,10 +71,10 @@ public final class Connection: Sendable {
     /// Runs all queries in one pipeline with one Sync, and returns their results in order.
     ///
     /// Outside an explicit transaction, the queries are one implicit transaction. After a failure, the server skips the
-    /// rest of the pipeline, and the first error is thrown with the index of its statement.
+    /// rest of the pipeline. The method then throws the first error, with the index of the failed statement.
     ///
-    /// The default of `timeout` is the sum of the configuration's `statementTimeout` and `timeoutMargin`. The server's
-    /// time-out still applies to each statement.
+    /// The default of `timeout` is the sum of the configuration's `statementTimeout` and `timeoutMargin`. In addition,
+    /// the server's time-out applies to each statement.
     public func run(_ queries: [Query], timeout: Duration? = nil) async throws(PostgresError) -> [Rows] {
         if queries.isEmpty { return [] }
         statements.wrappingAdd(queries.count, ordering: .relaxed)
@@ -94,7 +95,7 @@ public final class Connection: Sendable {
 
     /// Runs a text of one or more statements without parameters, for migrations. The results are discarded.
     ///
-    /// Without a `timeout`, only the server's time-outs apply, which the script may set. Outside an explicit
+    /// Without a `timeout`, only the server's time-outs apply. The script may set these time-outs. Outside an explicit
     /// transaction, the whole script is one implicit transaction. COPY to or from the client is refused and ends the
     /// connection.
     public func execute(script: String, timeout: Duration? = nil) async throws(PostgresError) {
@@ -105,7 +106,7 @@ public final class Connection: Sendable {
         _ = try await perform(.pipeline([]), timeout: timeout).get()
     }
 
-    /// The total work of all calls of `run`, including those that failed.
+    /// The total work of all calls of `run`, including failed calls.
     public var traffic: Traffic {
         var traffic = Traffic()
         traffic.statements = statements.load(ordering: .relaxed)
@@ -121,22 +122,23 @@ public final class Connection: Sendable {
     /// False if the configuration does not require writes.
     public var isReadOnly: Bool { mailbox.isReadOnly }
 
-    /// Whether calls can still succeed. It is false as soon as the server closes the connection, even while it is idle.
+    /// Whether calls can still succeed. False as soon as the server closes the connection, even while the connection is
+    /// idle.
     public var isUsable: Bool { mailbox.isUsable }
 
-    /// The number of the server process, as it was announced at the start of the session.
+    /// The process number that the server announced at the start of the session.
     ///
-    /// A pooler announces a number that it chooses.
+    /// A pooler announces a number that it has chosen itself.
     var announcedProcess: Int32 { mailbox.serverProcess }
 
-    /// Whether the last call left a transaction open, failed or not.
+    /// Whether the last call left a transaction open. A failed transaction is open until it is rolled back.
     public var isInTransaction: Bool { mailbox.transaction == .open }
 
-    /// Whether the connection works but should be replaced, because its buffers are large or its prepared statements no
-    /// longer fit the schema.
+    /// Whether a working connection should be replaced, because its buffers are large or its prepared statements no
+    /// longer match the schema.
     var needsReplacement: Bool { mailbox.needsReplacement }
 
-    /// Ends the session and its thread, without waiting for either.
+    /// Ends the session and its thread, without waiting for the end.
     ///
     /// A call in progress throws `connectionLost`.
     public func close() {
@@ -150,7 +152,7 @@ public final class Connection: Sendable {
         await mailbox.waitForEnd()
     }
 
-    /// Rolls an open transaction back, even in a cancelled task. If that fails, closes the connection.
+    /// Rolls back an open transaction, even in a cancelled task. If the rollback fails, the connection is closed.
     func rollback() async {
         guard isInTransaction, isUsable else { return }
         let outcome = await perform(.pipeline([.rollback]), timeout: .seconds(1), heedsCancellation: false)

@@ -2,32 +2,32 @@
 public struct ConnectionConfiguration: Sendable {
     /// A libpq connection URI or keyword string. It may contain a password, so it must not be logged.
     public var uri: String
-    /// Another server to which to connect, of the dialect's kind; nil for the server in the URI.
+    /// Another server of the dialect's kind, to which the connection is made; nil for the server in the URI.
     ///
-    /// The database and the role are those of the URI.
+    /// The database and the role are taken from the URI.
     public var server: ServerAddress?
     /// The application name in `pg_stat_activity`.
     public var applicationName: String
-    /// The server settings, which are SET once after connecting, such as `("lock_timeout", "2s")`.
+    /// The server settings, such as `("lock_timeout", "2s")`. A connection sets them once after connecting.
     public var settings: [(String, String)]
-    /// The maximum time for connecting, including authentication. It does not limit name resolution.
+    /// The maximum time for connecting, including authentication. The time for name resolution is not limited.
     public var connectTimeout: Duration
     /// The server's `statement_timeout`, for each statement. The limit of a whole pipeline is longer by
     /// `Connection.timeoutMargin`. Zero or less means no limit.
     public var statementTimeout: Duration
-    /// Whether settings are applied to the session. If false, run only statements without a name, because they leave
-    /// nothing in a session that a pooler may give to another client.
+    /// Whether settings are applied to the session. If false, a pooler may give the session to another client. In that
+    /// case, run only statements without a name, because these leave nothing in the session.
     public var ownsSession = true
     /// Whether to refuse servers that cannot write, and to replace such sessions.
     ///
-    /// It sets `target_session_attrs=read-write`, and replaces sessions whose server stops writing. A
+    /// If true, `target_session_attrs` is `read-write`, and a session is replaced if its server becomes read-only. A
     /// `target_session_attrs` in the URI or in `PGTARGETSESSIONATTRS` takes precedence.
     public var requiresWrites = true
     /// The adaptation of statements for servers of another kind; nil if there is only one kind of servers.
     public var dialect: Dialect?
-    /// Called on the connection's thread for each notice or warning. It must not block.
+    /// A closure that is called on the connection's thread for each notice or warning. It must not block.
     public var onNotice: (@Sendable (String) -> Void)?
-    /// Called on the connection's thread for each NOTIFY on a subscribed channel. It must not block.
+    /// A closure that is called on the connection's thread for each NOTIFY on a subscribed channel. It must not block.
     public var onNotification: (@Sendable (Notification) -> Void)?
 
     /// A NOTIFY from another session.
@@ -39,8 +39,8 @@ public struct ConnectionConfiguration: Sendable {
 
     /// Whether a text is a libpq connection URI or keyword string that can be used.
     ///
-    /// It is false if the password is not percent-encoded, because libpq would then interpret a part of it as another
-    /// part of the URI.
+    /// The result is false if the password contains special characters that are not percent-encoded. libpq would
+    /// interpret a part of such a password as another part of the URI.
     public static func isURI(_ text: String) -> Bool { LibPQConnection.password(in: text) != nil }
 
     /// - Parameter connectTimeout: must be positive.
@@ -67,9 +67,9 @@ public struct ConnectionConfiguration: Sendable {
 public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
     public let host: String
     public let port: Int32
-    /// The server's result for `Dialect.identity`.
+    /// The result that `Dialect.identity` returned on the server.
     ///
-    /// The address may reach a different server from this host, especially with `localhost`.
+    /// From this host, the address may lead to a different server, especially if it is `localhost`.
     public let identity: String
 
     public init(host: String, port: Int32, identity: String) {
@@ -82,7 +82,7 @@ public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
     public var description: String { "\(host):\(port)" }
 }
 
-/// The cancellation and the deadline, which can end a job early.
+/// The cancellation and the deadline of a job, each of which can end the job early.
 struct Limits: Sendable {
     let deadline: ContinuousClock.Instant?
     let ticket: CancellationToken

@@ -3,9 +3,9 @@ import Glibc
 extension ConnectionDriver {
     /// The maximum number of bytes of a statement's values.
     ///
-    /// A message of the protocol has less than 1 GiB, and not all of it is available for values.
+    /// A message of the protocol has less than 1 GiB, and a part of the message is needed for other data than values.
     private static let maximumMessage = 0x3fff_0000
-    /// The size of a send buffer above which the connection should be replaced, because libpq never makes the buffer
+    /// If a send buffer exceeds this size, the connection should be replaced, because libpq never makes the buffer
     /// smaller.
     private static let replacementAge = 16 << 20
 
@@ -38,7 +38,7 @@ extension ConnectionDriver {
         if collector.needsFreshConnection { needsReplacement = true }
         switch end {
         case .done:
-            // drop the session of a server that cannot write, so that the next session may reach a server that can
+            // if the server cannot write, drop the session, because the next session may reach a server that can
             let isLost = collector.error?.isOfReadOnlyServer ?? false
             collector.error?.leavesSession = true
             return (collector.outcome(interruption: interruption), !isLost)
@@ -57,8 +57,8 @@ extension ConnectionDriver {
         return try queries.map(translation)
     }
 
-    /// Returns the reason why these queries cannot be sent; nil if they can. It is determined before any of them is
-    /// sent.
+    /// Returns the reason why these queries cannot be sent; nil if they can be sent. All queries are checked before the
+    /// first query is sent.
     private func refusal(of queries: [Query]) -> PostgresError? {
         for (index, query) in queries.enumerated() {
             let name = query.statement.name
@@ -77,8 +77,8 @@ extension ConnectionDriver {
 
     /// Passes the queries to libpq, and prepares statements at their first use.
     ///
-    /// A returned error is from libpq and not from the server. The server still answers the queries that were sent
-    /// before it.
+    /// A returned error comes from libpq and not from the server. The server still answers the queries that were sent
+    /// before the error.
     private func send(_ queries: [Query]) -> (steps: [PipelineProgress.Step], PostgresError?) {
         var steps: [PipelineProgress.Step] = []
         steps.reserveCapacity(queries.count)
@@ -129,7 +129,8 @@ extension ConnectionDriver {
 }
 
 extension PostgresError.Kind? {
-    /// The kind of error if the server does not react to a request to cancel: a time-out becomes `unresponsive`.
+    /// The kind of error to report if the server does not react to a request to cancel: a time-out becomes
+    /// `unresponsive`.
     var ofNoAnswer: PostgresError.Kind? { self == .timedOut ? .unresponsive : self }
 }
 
@@ -153,8 +154,8 @@ extension ConnectionDriver {
     private struct Interruption {
         /// The time within which the server must react.
         static let grace: Duration = .seconds(1)
-        /// The interval at which a request to cancel is repeated, because the server ignores one that arrives between
-        /// two statements.
+        /// The interval at which a request to cancel is repeated. The server ignores a request that arrives between two
+        /// statements.
         static let interval: Duration = .milliseconds(100)
 
         let kind: PostgresError.Kind
@@ -165,7 +166,8 @@ extension ConnectionDriver {
 
     /// Sends buffered bytes and receives until `drain` has all results.
     ///
-    /// If the limits require it, cancels the statement on the server and returns the reason.
+    /// If the job is cancelled or its deadline passes, the method requests the server to cancel the statement, and
+    /// returns the reason.
     func exchange(_ limits: Limits, drain: () -> Drained) -> (End, interruption: PostgresError.Kind?) {
         var interruption: Interruption?
         var isDone = false

@@ -1,9 +1,10 @@
 import Glibc
 
-/// The work of a connection's thread, which alone uses this object. It connects, and takes jobs from the mailbox until
-/// the end.
+/// The work of a connection's thread: it connects, and takes jobs from the mailbox until the end. No other thread uses
+/// this object.
 final class ConnectionDriver {
-    /// The text and types with which a statement was prepared, to detect that its name is used for another statement.
+    /// The text and the types with which a statement was prepared. They reveal the use of its name for another
+    /// statement.
     struct Prepared {
         let sql: String
         let types: [UInt32]
@@ -13,7 +14,7 @@ final class ConnectionDriver {
     let mailbox: Mailbox
     var prepared: [String: Prepared] = [:]
     var pointers = ValuePointers()
-    /// Whether a job has made it advisable to replace the connection.
+    /// Whether the connection should be replaced, because of an effect of an earlier job.
     var needsReplacement = false
     /// Translates queries if the server is of the dialect's kind; nil for any other server.
     private(set) var translation: (@Sendable (Query) throws(PostgresError) -> Query)?
@@ -88,7 +89,7 @@ final class ConnectionDriver {
         transactionGuard = dialect.transactionGuard
     }
 
-    /// Sets parameters of the session, and reads the detection results in the same round trip.
+    /// Sets the session's parameters, and detects the server's kind in the same round trip.
     private func apply(
         _ settings: [(String, String)],
         asking questions: [Query] = []
@@ -123,7 +124,8 @@ final class ConnectionDriver {
         return isAlive
     }
 
-    /// Does the work of a job, and returns whether the connection can continue. If it cannot, it is closed.
+    /// Does the work of a job, and returns whether the connection can continue. If the connection cannot continue, it
+    /// is closed.
     func perform(_ work: Job.Work, _ limits: Limits) -> (outcome: Job.Outcome, isAlive: Bool) {
         if let kind = limits.interruption(at: .now) {
             return (.failure(PostgresError(kind, "before it was sent")), true)
@@ -134,7 +136,7 @@ final class ConnectionDriver {
             case .script(let text): script(text, limits)
             }
         deliverNotifications()
-        // The caller may read the connection's state after the result, so the state is published first.
+        // The state is published before the result, because the caller may read the state as soon as it has the result.
         mailbox.finished(in: handle.transaction, needsReplacement: needsReplacement, isReadOnly: handle.isReadOnly)
         if !isAlive { mailbox.close() }
         return (outcome, isAlive)
@@ -146,7 +148,7 @@ final class ConnectionDriver {
         }
     }
 
-    /// Answers waiting jobs that are cancelled or late, and returns the time of the next check.
+    /// Answers waiting jobs that are cancelled or whose deadline has passed, and returns the time of the next check.
     @discardableResult
     func answerInterrupted() -> ContinuousClock.Instant? {
         let (jobs, nextDeadline) = mailbox.takeInterrupted(at: .now)
@@ -201,10 +203,10 @@ extension ConnectionDriver {
     }
 }
 
-/// Work for a connection's thread, and the caller that waits for it.
+/// Work for a connection's thread, with the caller that waits for the result.
 struct Job: Sendable {
     enum Work: Sendable {
-        /// All queries in one pipeline with one Sync. Without queries, it is only a round trip.
+        /// Queries to run in one pipeline with one Sync. Without queries, the pipeline is only a round trip.
         case pipeline([Query])
         /// A text of several statements, outside pipeline mode.
         case script(String)

@@ -2,29 +2,29 @@
 ///
 /// Each connection queries once whether its server is of that kind, in the round trip that applies the settings.
 public struct Dialect: Sendable {
-    /// A statement that returns one row with one boolean: whether the server is of this kind.
+    /// A statement that returns one row with one boolean, which is true if the server is of this kind.
     public var detection: Statement
     /// A statement that returns one row with one text, which identifies the server among the servers of its kind.
     ///
-    /// It runs after a connection to another server than the URI's, because the address may lead to a different server
-    /// from this host (`ServerAddress.identity`).
+    /// It runs after connecting to a server other than the server in the URI. From this host, the other server's
+    /// address may lead to a wrong server (`ServerAddress.identity`).
     public var identity: Statement
-    /// Settings that replace those of the configuration on a server of the kind.
+    /// Settings for servers of this kind, which replace settings of the configuration.
     public var settings: [(String, String)]
     /// Returns the query that is sent to such a server in place of a given query.
     ///
-    /// The result has another text for the same parameters, or is another query with the same result. A name always has
-    /// the same text. Errors name the original statement. If the closure throws, the query is not sent, and fails
-    /// without an effect.
+    /// The returned query has the same parameters and another text, or is another query with the same result. The
+    /// closure must return the same text for every query with the same statement name. Errors contain the name of the
+    /// original statement. If the closure throws, the query fails and is not sent.
     public var translation: @Sendable (Query) throws(PostgresError) -> Query
     /// The statements that guard a transaction on such a server.
     public var transactionGuard: TransactionGuard?
-    /// Called on the connection's thread with each detection result. It must not block.
+    /// A closure that is called on the connection's thread with each detection result. It must not block.
     public var onAnswer: @Sendable (Bool) -> Void
 
     /// The statements that guard a transaction on servers that may run it in two places.
     ///
-    /// One follows `BEGIN`, and the other precedes `COMMIT`. Their results are not returned.
+    /// ``before`` runs after `BEGIN`, and ``verify`` runs before `COMMIT`. The caller does not receive their results.
     public struct TransactionGuard: Sendable {
         /// Records the present state.
         public var before: Statement

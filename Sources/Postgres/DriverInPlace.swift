@@ -30,7 +30,8 @@ final class DriverInPlace: Sendable {
         }
     }
 
-    /// Ends the session. If a call is in progress, that call ends it when it finds that the mailbox is closing.
+    /// Ends the session. If a call is in progress, the call ends the session when it detects that the mailbox is
+    /// closing.
     func close() {
         guard driver.withLockIfAvailable({ $0 = nil }) != nil else { return }
         end()
@@ -45,7 +46,7 @@ final class DriverInPlace: Sendable {
 package enum DedicatedThread {
     /// The stack size of a thread for libpq.
     ///
-    /// libpq and the callbacks need little stack, and the default of 8 MiB would reserve address space without need.
+    /// libpq and the callbacks need little stack. The default of 8 MiB would reserve address space that is never used.
     package static let shallowStack = 512 * 1024
 
     private final class Work {

@@ -13,7 +13,7 @@ final class LibPQConnection {
     /// Whether the session must not be used on a server that cannot write.
     private let requiresWrites: Bool
 
-    /// Receives notices. It must live as long as libpq may call it.
+    /// Receives notices. The listener must live as long as libpq may call it.
     private final class Listener {
         let onNotice: (@Sendable (String) -> Void)?
         /// Whether a warning that a commit was not replicated has arrived since the last call of
@@ -24,9 +24,10 @@ final class LibPQConnection {
         init(_ onNotice: (@Sendable (String) -> Void)?) { self.onNotice = onNotice }
     }
 
-    /// Starts connecting. Messages never contain a part of the URI, because a malformed part may be the password.
+    /// Starts connecting. Error messages never contain a part of the URI, because any part of a malformed URI may be
+    /// the password.
     ///
-    /// - Parameter more: additional libpq connection parameters, which precede those of the URI.
+    /// - Parameter more: additional libpq connection parameters, which take precedence over the parameters in the URI.
     init(
         connecting configuration: ConnectionConfiguration,
         _ more: [(String, String)] = []
@@ -38,7 +39,7 @@ final class LibPQConnection {
             )
         }
         self.password = password.isEmpty ? nil : password
-        // libpq connects to `hostaddr`, even if another host is given
+        // libpq connects to `hostaddr`, even if `host` is another server
         if configuration.server != nil, Self.option("hostaddr", in: configuration.uri) != nil {
             throw PostgresError(.unavailable, "hostaddr in the connection URI leaves no choice of a server")
         }
@@ -47,7 +48,7 @@ final class LibPQConnection {
             && getenv("PGTARGETSESSIONATTRS") == nil
         let options =
             (requiresWrites ? [("target_session_attrs", "read-write")] : []) + [
-                // A silent peer is detected within this time; the URI may override it.
+                // A silent peer is detected within this time. The URI may override these parameters.
                 ("tcp_user_timeout", "10000"), ("keepalives_idle", "30"), ("keepalives_interval", "10"),
                 ("dbname", configuration.uri),
                 ("application_name", configuration.applicationName), ("client_encoding", "UTF8"),
@@ -60,7 +61,7 @@ final class LibPQConnection {
             throw PostgresError(.unavailable, "out of memory")
         }
         self.connection = connection
-        // verbose until connected, because this is the only way to get the SQLSTATE of a refused session
+        // messages are verbose until connected, because only verbose messages contain the SQLSTATE of a refused session
         PQsetErrorVerbosity(connection, PQERRORS_VERBOSE)
         listener = Listener(configuration.onNotice)
         PQsetNoticeReceiver(
@@ -85,7 +86,7 @@ final class LibPQConnection {
         PostgresError(listener.wasIdleTooLong ? .server(sqlState: "25P03") : .connectionLost, message)
     }
 
-    /// Returns the password in the URI, empty if it has no password; nil for an invalid URI.
+    /// Returns the password in the URI: empty without a password, nil for an invalid URI.
     ///
     /// If a password contains an `@` or `/` that is not percent-encoded, libpq interprets a part of it as host, port or
     /// database, and may quote it in messages. Such a URI is refused.
@@ -120,7 +121,7 @@ final class LibPQConnection {
 
     var hasFailed: Bool { PQstatus(connection) == CONNECTION_BAD }
     var socket: Int32 { PQsocket(connection) }
-    /// The number of the server's process, as the server or the pooler gave it.
+    /// The process number that the server or the pooler announced.
     var serverProcess: Int32 { PQbackendPID(connection) }
 
     func connectStep() -> ConnectStep {
@@ -132,10 +133,10 @@ final class LibPQConnection {
         }
     }
 
-    /// Makes sending and receiving return instead of waiting.
+    /// Makes calls that send or receive return immediately instead of waiting.
     func setNonBlocking() -> Bool { PQsetnonblocking(connection, 1) == 0 }
 
-    /// Gives later errors their usual form.
+    /// Switches from verbose to ordinary error messages.
     func usePlainErrors() { PQsetErrorVerbosity(connection, PQERRORS_DEFAULT) }
 
     /// The last error message, without the password.
@@ -153,7 +154,8 @@ final class LibPQConnection {
 
     /// Whether the session must be able to write, and the server has reported that it cannot.
     ///
-    /// PostgreSQL reports both parameters with the next result after each change. A pooler may not report them.
+    /// If one of these two parameters changes, PostgreSQL reports the new value with the next result. A pooler may not
+    /// report it.
     var isReadOnly: Bool {
         requiresWrites
             && ["in_hot_standby", "default_transaction_read_only"].contains { (name: String) in
@@ -185,8 +187,8 @@ final class LibPQConnection {
         ) == 1
     }
 
-    /// Sends as many buffered bytes as the socket accepts. Returns whether bytes are left; nil if the connection is
-    /// lost.
+    /// Sends as many buffered bytes as the socket accepts. Returns whether unsent bytes are left; nil if the connection
+    /// is lost.
     func flush() -> Bool? {
         switch PQflush(connection) {
         case 0: false
@@ -231,14 +233,14 @@ final class LibPQConnection {
 extension LibPQConnection {
     /// Connects and authenticates. After that, sends and receives do not wait.
     ///
-    /// - Parameter wait: waits until the socket is ready or the time is over, and returns whether it is ready. It may
-    ///   throw to give up.
+    /// - Parameter wait: waits until the socket is ready or the time is over, and returns whether the socket is ready.
+    ///   The closure may throw to end the attempt.
     func connect(
         within limit: Duration,
         wait: (_ events: Int32, _ deadline: ContinuousClock.Instant) throws(PostgresError) -> Bool
     ) throws(PostgresError) {
         let deadline = ContinuousClock.now + limit
-        // libpq requires the caller to begin as if the last step had returned `writing`
+        // libpq requires the caller to begin as if the previous poll had returned `writing`
         var step = ConnectStep.writing
         while !hasFailed {
             switch step {

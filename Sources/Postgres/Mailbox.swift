@@ -7,7 +7,7 @@ final class Mailbox: Sendable {
     /// The session's transaction state, as of the end of the last job.
     enum Transaction: Sendable {
         case none
-        /// Inside a transaction block, failed or not.
+        /// Inside a transaction block. The transaction may have failed.
         case open
     }
 
@@ -46,12 +46,12 @@ final class Mailbox: Sendable {
         return accepted
     }
 
-    /// The error of a job that is not accepted.
+    /// The error for a job that is not accepted.
     var refusal: PostgresError {
         state.withLock { $0.idleTimeout } ?? PostgresError(.connectionLost, "the connection is closed")
     }
 
-    /// Makes the thread check whether it is closing, and whether jobs are cancelled or late.
+    /// Wakes the thread, which then checks whether the mailbox is closing, and whether jobs are cancelled or late.
     func wake() {
         if state.withLock({ $0.raiseSignal() }) { wakeUp.signal() }
     }
@@ -119,9 +119,9 @@ final class Mailbox: Sendable {
         }
     }
 
-    /// Ends the mailbox, as the last step of the thread. After that, it accepts no jobs.
+    /// Closes the mailbox, as the last step of the thread. After that, the mailbox accepts no jobs.
     ///
-    /// It answers the remaining jobs, and all callers that wait for the end.
+    /// The remaining jobs, and all callers that wait for the end, get their answers.
     func end(_ error: PostgresError) {
         let (jobs, waiters) = state.withLock { state in
             state.hasEnded = true
@@ -138,8 +138,8 @@ final class Mailbox: Sendable {
 }
 
 extension Mailbox.State {
-    /// Whether the caller must write to the eventfd: true only for the first call after the thread has cleared the
-    /// signal.
+    /// Returns whether the caller must write to the eventfd. This is true only for the first call after the thread has
+    /// cleared the signal.
     fileprivate mutating func raiseSignal() -> Bool {
         defer { isSignalled = true }
         return !isSignalled
@@ -159,7 +159,8 @@ final class CancellationToken: Sendable {
 final class WakeUp: Sendable {
     /// The descriptor to poll.
     ///
-    /// It is closed with the last reference to this object, so a thread that signals it always has an open descriptor.
+    /// The descriptor is closed when the last reference to this object is released, so that it is open for every thread
+    /// that can signal it.
     let descriptor: Int32
 
     init?() {
@@ -171,7 +172,7 @@ final class WakeUp: Sendable {
 
     func signal() {
         var one: UInt64 = 1
-        // The write fails only if the counter is full, and in this case a signal is pending already.
+        // The write fails only if the counter is full. In this case, a signal is pending already.
         _ = write(descriptor, &one, MemoryLayout<UInt64>.size)
     }
 

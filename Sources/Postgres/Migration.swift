@@ -6,8 +6,8 @@ public struct Migration: Sendable, Hashable {
     public let sql: String
     /// The SHA-256 of the text as it was published, in hexadecimal; `nil` if `sql` is that text.
     ///
-    /// Databases store the checksum of the published text. So the comments of a migration can be corrected later, and
-    /// builds from before and after the correction accept each other's databases.
+    /// Databases store the checksum of the published text. If comments of a migration are corrected later, builds from
+    /// before and after the correction therefore accept each other's databases.
     public let publishedChecksum: String?
 
     public init(name: String, sql: String, publishedChecksum: String? = nil) {
@@ -16,10 +16,11 @@ public struct Migration: Sendable, Hashable {
         self.publishedChecksum = publishedChecksum
     }
 
-    /// The text in which each `:name` that has a variable is replaced.
+    /// Returns the text, in which each `:name` of a variable is replaced by the variable's value.
     ///
-    /// A token is a colon and an identifier, with no colon or identifier directly before it. So `::text` and `a[1:n]`
-    /// stay unchanged, and so do tokens without a variable. Tokens in comments and strings are replaced too.
+    /// A token is a colon and an identifier, without a colon or an identifier directly before the token. For this
+    /// reason, `::text` and `a[1:n]` are not changed. Tokens with other names than those of variables are not changed
+    /// either. Tokens in comments and strings are replaced.
     func text(with variables: [String: String]) -> String {
         if variables.isEmpty { return sql }
         var text = ""
@@ -50,8 +51,8 @@ public struct Migration: Sendable, Hashable {
 extension Migration {
     /// Splits a text into its statements, without parts that are only comments.
     ///
-    /// The statements must run one at a time: for a change of a distributed table, Citus sends the whole text that
-    /// contains the statement to the other servers.
+    /// The statements must run one at a time, because Citus forwards a change of a distributed table to the other
+    /// servers as text. It forwards the whole text that contains the statement.
     ///
     /// A semicolon ends a statement, but not within quotes, dollar quotes and comments. The bodies of SQL-standard
     /// functions (`BEGIN ATOMIC`) are not recognized.
@@ -98,13 +99,13 @@ extension Migration {
                 quote == UInt8(ascii: "'") && place > 0 && bytes[place - 1] | 0x20 == UInt8(ascii: "e")
                 && (place < 2 || !isWord(bytes[place - 2]))
             var next = place + 1
-            // a doubled quote is read as the end of one text and the beginning of another
+            // a doubled quote is treated as the end of one text and the beginning of the next
             while next < bytes.count, bytes[next] != quote {
                 next += hasEscapes && bytes[next] == UInt8(ascii: "\\") ? 2 : 1
             }
             return min(next + 1, bytes.count)
         case UInt8(ascii: "$") where place == 0 || !isWord(bytes[place - 1]):
-            // this excludes parameters such as $1
+            // excludes parameters such as $1
             guard let close = bytes[(place + 1)...].firstIndex(where: { !isWord($0) }),
                 bytes[close] == UInt8(ascii: "$"), !(48...57).contains(bytes[place + 1])
             else { return nil }
@@ -127,7 +128,7 @@ extension Migration {
     private static func isSpace(_ byte: UInt8) -> Bool { byte == 32 || (9...13).contains(byte) }
 }
 
-/// Compares a build's migrations with those that a database has applied. It has no effects.
+/// Compares a build's migrations with the migrations that a database has applied. The comparison changes nothing.
 struct MigrationPlan {
     struct Applied: Equatable {
         let name: String
@@ -137,7 +138,7 @@ struct MigrationPlan {
     let status: MigratorStatus
 
     /// - Parameter known: the build's migrations with their checksums.
-    /// - Throws: the reason if the applied migrations do not fit them.
+    /// - Throws: the reason why the applied migrations do not match the known migrations.
     init(known: [Applied], applied: [Applied]) throws(MigratorError) {
         let known = known.sorted { $0.name < $1.name }
         for (first, second) in zip(known, known.dropFirst()) where first.name == second.name {

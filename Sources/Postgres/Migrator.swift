@@ -1,9 +1,9 @@
 /// Applies the pending migrations of a database's schema, each file in one transaction.
 ///
-/// The table `schema_migrations` records the applied migrations. It has the SHA-256 of each text as it was published,
-/// before its variables are replaced (``Migration/publishedChecksum``). Runners that start together take turns: each
-/// locks the only row of `schema_migrations_lock`. If a newer build has applied later migrations, the database is not
-/// changed.
+/// The table `schema_migrations` records the applied migrations, with the SHA-256 of each migration's published text
+/// before variables are replaced (``Migration/publishedChecksum``). Migrators that start at the same time take turns,
+/// because each locks the only row of `schema_migrations_lock`. If a newer build has applied later migrations, the
+/// database is not changed.
 public struct Migrator: Sendable {
     private let migrations: [Migration]
     private let variables: [String: String]
@@ -11,8 +11,8 @@ public struct Migrator: Sendable {
 
     /// Creates a migrator for these files.
     ///
-    /// Each `:name` in a file that has a variable is replaced by the variable's value, unquoted. A colon or an
-    /// identifier directly before it prevents that, so `::text` stays unchanged.
+    /// Each `:name` of a variable in a file is replaced by the variable's value, without quotes. A `:name` directly
+    /// after a colon or an identifier is not replaced, so `::text` stays unchanged.
     public init(
         migrations: [Migration],
         variables: [String: String] = [:],
@@ -25,7 +25,7 @@ public struct Migrator: Sendable {
 
     /// Reads the applied and pending migrations. Changes nothing.
     ///
-    /// Throws `MigratorError` if the applied migrations do not fit those of the build, and `PostgresError`.
+    /// Throws `MigratorError` if the applied migrations do not match the migrations of the build, and `PostgresError`.
     public func status(on connection: Connection) async throws -> MigratorStatus {
         let rows = try await connection.run(Self.exists)
         let exists = try rows.read(0, 0, as: Bool.self)
@@ -39,11 +39,11 @@ public struct Migrator: Sendable {
 
     /// Applies pending migrations, and returns the names applied by this call, in order.
     ///
-    /// The connection must not be in a transaction. Time-outs of statements do not apply; the migrator's own time-outs
-    /// limit how long a migration waits for locks of other sessions. A migration that fails has no effect, but the
-    /// migrations before it stay applied. Throws `MigratorError` and `PostgresError`.
+    /// The connection must not be in a transaction. Time-outs of statements do not apply. Instead, the migrator's own
+    /// time-outs limit how long a migration waits for locks of other sessions. A failed migration has no effect. The
+    /// migrations before the failed migration stay applied. Throws `MigratorError` and `PostgresError`.
     ///
-    /// - Parameter onWait: called before a migration that waited too long for other sessions' locks is tried again.
+    /// - Parameter onWait: called before each retry of a migration that waited too long for locks of other sessions.
     public func migrate(
         on connection: Connection,
         onWait: @Sendable (MigratorError) -> Void = { _ in }
@@ -100,7 +100,8 @@ extension Migrator {
         "INSERT INTO schema_migrations (name, checksum) VALUES ($1, $2)"
     )
 
-    /// It runs as one implicit transaction. Runners that start together may wait for each other, without a time limit.
+    /// The script runs as one implicit transaction. Migrators that start at the same time may wait for each other,
+    /// without a time limit.
     private static let tables = """
         SET LOCAL lock_timeout = 0;
         CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -116,8 +117,9 @@ extension Migrator {
 
     /// Creates the migrator's tables.
     ///
-    /// CREATE … IF NOT EXISTS first checks and then creates. If two runners execute it at the same time, one may
-    /// violate the unique index of a catalog. Its next attempt finds the table.
+    /// CREATE … IF NOT EXISTS first checks whether the table exists, and then creates the table. If two migrators
+    /// execute this statement at the same time, one migrator may violate a unique index of the system catalog. At its
+    /// next attempt, the table exists.
     private func createTables(on connection: Connection) async throws {
         for _ in 1...20 {
             do {
@@ -133,8 +135,8 @@ extension Migrator {
     /// Applies the first pending migration; `nil` if no migration is pending.
     private func applyNext(on connection: Connection) async throws -> String? {
         do {
-            // The settings apply to this transaction only. After the lock, READ COMMITTED sees what the previous holder
-            // applied.
+            // The settings apply to this transaction only. With READ COMMITTED, statements after the lock see the
+            // migrations that the previous holder of the lock applied.
             try await connection.execute(
                 script: "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; "
                     + "SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
@@ -148,7 +150,8 @@ extension Migrator {
             try await apply(migration, checksum: checksum, on: connection)
             return migration.name
         } catch {
-            // Without the rollback, the caller would get the connection back inside a failed transaction.
+            // Without the rollback, the connection would still be in a failed transaction when the method returns to
+            // the caller.
             await connection.rollback()
             throw error
         }
@@ -156,8 +159,8 @@ extension Migrator {
 
     private func apply(_ migration: Migration, checksum: String, on connection: Connection) async throws {
         do {
-            // While a migration waits for a lock, all later statements on the table wait for it. So if a long
-            // transaction has the lock, the migration is rolled back soon and tried again later.
+            // While a migration waits for a lock, all later statements on the table wait for it. If a long transaction
+            // has the lock, the migration is therefore rolled back soon and tried again later.
             let limit = Int(max(timeout.forLock / .milliseconds(1), 1))
             try await connection.execute(script: "SET LOCAL lock_timeout = \(limit)")
             for statement in Migration.statements(in: migration.text(with: variables)) {
@@ -200,11 +203,11 @@ extension Migrator {
 
 public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
     case duplicate(String)
-    /// The published text of an applied migration differs from the text that was applied.
+    /// A migration was applied with a text that differs from the published text in this build.
     case changed(String)
     /// A pending migration comes before an applied migration.
     case gap(pending: String, applied: String)
-    /// An applied migration is missing from this build, which has later migrations.
+    /// An applied migration is missing from this build, although the build has later migrations.
     case missing(String)
     /// The migration ended the transaction it runs in.
     case endedTransaction(String)
@@ -227,7 +230,7 @@ public enum MigratorError: Error, Sendable, Equatable, CustomStringConvertible {
 public struct MigratorStatus: Sendable, Equatable {
     public let applied: [String]
     public let pending: [String]
-    /// The migrations that a newer build has applied and that are not in this build, in order.
+    /// The migrations that a newer build has applied and this build does not contain, in order.
     public let unknownNewer: [String]
 }
 

@@ -1,6 +1,7 @@
 /// The values of a statement's parameters in PostgreSQL's binary format.
 ///
-/// They are encoded when they are added, and share one buffer. The server refuses text that contains U+0000 (22021).
+/// Values are encoded when they are added, into one shared buffer. The server refuses text that contains U+0000
+/// (22021).
 public struct Parameters: Sendable {
     /// The place of a value in `buffer`; a negative length means NULL.
     @usableFromInline
@@ -21,7 +22,7 @@ public struct Parameters: Sendable {
 
     public init() {}
 
-    /// The values of $1 and the following parameters, from left to right.
+    /// The values of $1, $2 and so on, from left to right.
     @inlinable
     public init<each Value: PostgresEncodable>(_ values: repeat each Value) {
         self.init()
@@ -37,7 +38,7 @@ public struct Parameters: Sendable {
         slots.append(Slot(offset: start, length: size ?? -1))
         guard let size, size > 0 else { return }
         #if DEBUG
-            // without optimization, appending a repeated element takes a hundred times longer than this copy
+            // in a build without optimization, appending a repeated element takes a hundred times longer than this copy
             withUnsafeTemporaryAllocation(of: UInt8.self, capacity: size) { bytes in
                 guard let base = bytes.baseAddress else { return }
                 value.writePostgres(to: base)

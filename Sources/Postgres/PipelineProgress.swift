@@ -1,7 +1,8 @@
 /// Follows the results of one pipeline: the statement to which each result belongs, the first failure, and the end.
 ///
 /// For each command, libpq returns a result (or PIPELINE_ABORTED after an error), followed by a null result. For the
-/// Sync, it returns only PIPELINE_SYNC. This type receives outcomes instead of results, and has no effects.
+/// Sync, it returns only PIPELINE_SYNC. This type receives the outcome of each result instead of the result itself, and
+/// has no side effects.
 struct PipelineProgress {
     /// A command that was sent.
     enum Step: Equatable {
@@ -30,9 +31,9 @@ struct PipelineProgress {
         case ignore
         /// The statement at this index is now prepared.
         case prepared(Int)
-        /// The outcome is the result of the statement at this index.
+        /// The result belongs to the statement at this index.
         case keep(Int)
-        /// The first failure, of the statement at this index.
+        /// The statement at this index has failed. It is the first failure in the pipeline.
         case fail(Int)
         case finish
         /// The connection is out of sync and cannot be used further.
@@ -42,7 +43,7 @@ struct PipelineProgress {
     private let steps: [Step]
     private var current = 0
     private var isAnswered = false
-    /// The statement whose result arrived last.
+    /// The index of the statement to which the last result belongs.
     private(set) var latest: Int?
     private var hasFailed = false
 
@@ -55,7 +56,7 @@ struct PipelineProgress {
         case .sync:
             return current == steps.count ? .finish : .abandon
         case .end:
-            // A null result before the first result does not end a command.
+            // A null result ends a command only after a result of that command.
             if isAnswered { current += 1 }
             isAnswered = false
             return .ignore
@@ -165,16 +166,16 @@ struct PipelineResults {
         return action
     }
 
-    /// Records a warning about a commit. A warning counts only after a COMMIT or the last statement; after any other
-    /// statement, it does not concern a commit.
+    /// Records a warning that a commit was not replicated. A warning after any statement other than a COMMIT or the
+    /// last statement is ignored, because it does not concern a commit.
     mutating func warn() {
         guard let latest = progress.latest else { return }
         let isCommit = queries[latest].statement.name == Query.commit.statement.name
         if isCommit || latest == queries.count - 1 { isUnreplicated = true }
     }
 
-    /// The error of a session that was lost before all results had arrived; nil if there is no other reason than the
-    /// loss.
+    /// The error to report for a session that was lost before all results had arrived; nil if only the loss itself is
+    /// to be reported.
     func broken() -> PostgresError? { error ?? (isUnreplicated ? .unreplicated : nil) }
 
     /// Whether prepared statements can no longer be used: a schema change altered the columns of a result, or the
@@ -183,8 +184,8 @@ struct PipelineResults {
 
     /// Returns the outcome after all results have arrived.
     ///
-    /// - Parameter interruption: the reason why the client requested to cancel the statement; nil if it did not.
-    ///   Results that arrived before are valid.
+    /// - Parameter interruption: the reason why the client requested to cancel the statement; nil if the client did not
+    ///   request it. Results that arrived before the cancellation are valid.
     func outcome(interruption: PostgresError.Kind?) -> Job.Outcome {
         if let error { return .failure(error.interpreted(interruption)) }
         guard results.count == queries.count else {
@@ -201,7 +202,7 @@ extension PostgresError {
         "the wait for a synchronous standby was cancelled: committed on this server, perhaps on no other"
     )
 
-    /// Replaces the server's code 57014, which it reports for every cancelled statement, by the reason.
+    /// Replaces the code 57014, which the server reports for every cancelled statement, by the reason.
     ///
     /// If the client did not request to cancel the statement, the reason is the server's time-out.
     func interpreted(_ interruption: Kind?) -> PostgresError {

@@ -5,8 +5,8 @@ import Synchronization
 /// Connections are opened when needed, and broken connections are replaced. A connection that was idle for 30 seconds
 /// is tested before it is lent. A connection with an open transaction is never lent.
 ///
-/// While the server cannot be reached, attempts are made one at a time with back-off. Callers wait during a short
-/// outage, and are refused immediately during a long outage.
+/// While the server cannot be reached, the pool makes one attempt to connect at a time, with back-off. During a short
+/// outage callers wait. During a long outage they are refused immediately.
 public final class Pool: Sendable {
     typealias State = PoolState<Connection, CheckedContinuation<Lease, Never>>
 
@@ -17,7 +17,7 @@ public final class Pool: Sendable {
         var state: State
         var timerAt: ContinuousClock.Instant?
         var lastID: UInt64 = 0
-        /// The attempts to connect. A value is nil until the attempt's task is created.
+        /// The running attempts to connect. The value is nil until the task of the attempt is created.
         var attempts: [UInt64: Task<Void, Never>?] = [:]
         var closers: [CheckedContinuation<Void, Never>] = []
     }
@@ -90,7 +90,7 @@ public final class Pool: Sendable {
 }
 
 extension Pool {
-    /// Returns a connection that works, as far as the pool can test it.
+    /// Returns a connection, which is tested first if it was idle for long.
     private func checkOut() async throws(PostgresError) -> Connection {
         while true {
             let (connection, idleSince) = try await acquire().get()

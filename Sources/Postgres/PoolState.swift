@@ -1,9 +1,10 @@
 /// Lends connections, queues callers, and decides when to connect.
 ///
-/// It has no effects itself: the time is an argument, and the results are tasks for the owner.
+/// The type has no side effects: the time is an argument, and the results are tasks for the owner.
 ///
-/// While connecting fails, waiters wait until their own time-out. After that, the outage counts as long, and callers
-/// are refused immediately until an attempt succeeds. Callers trigger attempts, with back-off.
+/// While connecting fails, waiters wait until their own time-out. If connecting has failed for the duration of that
+/// time-out, the outage is considered long, and callers are refused immediately until an attempt to connect succeeds.
+/// Callers trigger these attempts, with back-off.
 struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
     struct Limits: Sendable {
         /// The maximum number of connections, including connections that are being opened.
@@ -84,7 +85,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         return Effects(connects: connects(at: now))
     }
 
-    /// Accepts a returned member or, for nil, the slot of a member that was closed.
+    /// Accepts a returned member. For nil, the member was closed, and only its slot becomes free.
     mutating func release(_ member: Member?, at now: ContinuousClock.Instant) -> Effects {
         leased -= 1
         guard let member else { return Effects(connects: connects(at: now)) }
@@ -113,13 +114,13 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         return refuseAll(unavailable)
     }
 
-    /// Removes a waiter that has given up; has no effect if the waiter was already answered.
+    /// Removes a waiter that no longer waits. Has no effect if the waiter was already answered.
     mutating func cancel(_ id: UInt64) -> Effects {
         guard let index = waiting.firstIndex(where: { $0.id == id }) else { return Effects() }
         return refuse(waiting.remove(at: index).waiter, PostgresError(.cancelled, "while waiting for a connection"))
     }
 
-    /// Refuses waiters whose time is up, and connects when the back-off is over.
+    /// Refuses waiters whose deadline has passed, and connects when the back-off is over.
     mutating func tick(at now: ContinuousClock.Instant) -> Effects {
         // All callers wait equally long, so the queue is ordered by deadline.
         let late = waiting.prefix { $0.deadline <= now }
@@ -141,7 +142,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         isClosed = true
         var effects = refuseAll(PostgresError(.unavailable, "the pool is closed"))
         effects.discards = idle.map(\.member)
-        // The idle members count as lent until they are closed.
+        // Until the idle members are closed, they are counted as lent.
         leased += idle.count
         idle = []
         return effects

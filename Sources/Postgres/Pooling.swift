@@ -1,12 +1,13 @@
 /// The pooler between this process and the server, if it can be detected.
 public enum Pooling: Sendable, Equatable {
-    /// No pooler is visible. A proxy that reports the server's own process number cannot be distinguished from this.
+    /// No pooler is visible. A proxy that reports the server's own process number cannot be detected.
     case none
-    /// A pooler that gives each client a session of the server until the client disconnects.
+    /// A pooler that assigns a server session to a client until the client disconnects.
     case session
-    /// A pooler that gives a session to another client after each transaction or statement.
+    /// A pooler that may assign the session to another client after each transaction or statement.
     ///
-    /// Prepared statements, settings and LISTEN belong to a session, so they are lost or affect other clients.
+    /// Prepared statements, settings and LISTEN belong to a session. With such a pooler, they are lost, or they affect
+    /// other clients.
     case shared
 }
 
@@ -14,11 +15,11 @@ extension Pooling {
     private static let attempts = 4
     private static let process = Query(Statement("", "SELECT pg_backend_pid()"))
 
-    /// Detects a pooler, with connections that are opened for this purpose and leave nothing in a session.
+    /// Detects a pooler. The method opens connections for this purpose, which leave nothing in a session.
     ///
-    /// A pooler announces a process number that differs from the server's. If sessions are shared, one client uses
-    /// several sessions, or two clients use the same session, because a pooler first gives out the session that was
-    /// returned last. Throws as `Connection.open` does.
+    /// A pooler announces a process number that differs from the server's. If sessions are shared, either one client
+    /// uses several sessions or two clients use the same session. The latter happens because a pooler first assigns the
+    /// session that was returned last. Throws as `Connection.open` does.
     public static func check(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
         -> Pooling
     {
@@ -43,7 +44,7 @@ extension Pooling {
         if own == first.announcedProcess { return .none }
         for _ in 1..<attempts where try await process(of: first) != own { return .shared }
         guard let second = try? await Connection.open(configuration) else { return .session }
-        // if the pool has no other session, the second client waits, because the first client keeps its session
+        // if the first client keeps its session and the pool has no other session, the second client waits
         let other = try? await process(of: second)
         var isShared = other == own
         for _ in 1..<attempts where !isShared && other != nil {
@@ -69,7 +70,7 @@ struct Backoff: Sendable {
 
     /// The wait after this many consecutive failures (at least 1).
     ///
-    /// The pause is between half and all of the doubled time, depending on `jitter` between 0 and 1.
+    /// The wait is between half of the doubled pause (`jitter` is 0) and the whole doubled pause (`jitter` is 1).
     func delay(afterFailures failures: Int, jitter: Double) -> Duration {
         let doublings = min(max(failures - 1, 0), 16)
         let full = min(longest, first * (1 << doublings))

@@ -4,9 +4,9 @@ public import FoundationEssentials
 ///
 /// Types are not converted, except that a narrower integer or float may be read as a wider one.
 public protocol PostgresDecodable {
-    /// Whether values of a type, given by its OID, can be read. It is called for NULL too.
+    /// Returns whether values of the type with this OID can be read. The method is also called for NULL.
     static func isReadable(from type: UInt32) -> Bool
-    /// Reads the bytes of a value; nil if they do not have a readable form.
+    /// Reads the bytes of a value; nil for bytes that are not a valid value.
     init?(postgres bytes: UnsafeRawBufferPointer, type: UInt32)
     /// The value for NULL; nil if NULL is an error.
     static var postgresNull: Self? { get }
@@ -126,7 +126,7 @@ extension String: PostgresDecodable {
     }
 }
 
-/// An array reads the bytes of a `bytea`, text, `json`, `jsonb` or enum label.
+/// An array of bytes can be read from a `bytea`, text, `json`, `jsonb` or enum label.
 extension UInt8: PostgresElement {
     public static func isArrayReadable(from type: UInt32) -> Bool { type == OID.bytea || String.isReadable(from: type) }
 
@@ -202,7 +202,7 @@ struct ArrayReader {
         count = Int(length)
     }
 
-    /// The next element's bytes; `nil` for NULL, and if the array is truncated.
+    /// Returns the bytes of the next element; `nil` if the element is NULL or the array is truncated.
     mutating func next() -> UnsafeRawBufferPointer? {
         guard let length = Self.integer(&rest), length >= 0, Int(length) <= rest.count else { return nil }
         let element = UnsafeRawBufferPointer(rebasing: rest.prefix(Int(length)))
@@ -220,7 +220,7 @@ struct ArrayReader {
 
 // MARK: - OID
 
-/// The numbers of the built-in types that this target can send or read. They never change between servers.
+/// The OIDs of the built-in types that this target can send or read. They are the same on all servers.
 enum OID {
     static let bool: UInt32 = 16
     static let bytea: UInt32 = 17
@@ -241,13 +241,13 @@ enum OID {
     static let uuid: UInt32 = 2950
     static let jsonb: UInt32 = 3802
 
-    /// The types of arrays that can be read: of `bool`, `int2`, `int4`, `int8`, `uuid` and `text`, and of `name` and
-    /// `varchar`.
+    /// The types of arrays that can be read. Their elements are `bool`, `int2`, `int4`, `int8`, `uuid`, `text`, `name`
+    /// or `varchar`.
     static let arrays: Set<UInt32> = [1000, 1003, 1005, 1007, 1009, 1015, 1016, 2951]
 
     /// Types at and above this number are defined in the database.
     ///
-    /// They are mostly enums, which are sent as their label.
+    /// Most of these types are enums. An enum value is sent as its label.
     static let firstUserDefined: UInt32 = 16384
 
     /// Types whose binary form is their text.
@@ -258,7 +258,7 @@ enum OID {
         }
     }
 
-    /// A cell without the version byte of a `jsonb`; nil for another version.
+    /// Returns the bytes of a cell, without the version byte of a `jsonb`; nil for a `jsonb` of an unknown version.
     static func content(of bytes: UnsafeRawBufferPointer, _ type: UInt32) -> UnsafeRawBufferPointer? {
         guard type == jsonb else { return bytes }
         return bytes.first == 1 ? UnsafeRawBufferPointer(rebasing: bytes.dropFirst()) : nil

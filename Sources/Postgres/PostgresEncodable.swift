@@ -2,8 +2,8 @@ public import FoundationEssentials
 
 /// A Swift type whose values are parameters of a statement, in PostgreSQL's binary format.
 ///
-/// The size is known before writing, so that the values of an array share one allocation. All requirements can be
-/// inlined.
+/// The size is known before the value is written, so that all values of an array share one allocation. All requirements
+/// can be inlined.
 public protocol PostgresEncodable: SendableMetatype {
     static var postgresType: PostgresType { get }
     /// The number of bytes of the value; nil means NULL.
@@ -11,19 +11,21 @@ public protocol PostgresEncodable: SendableMetatype {
     /// Writes exactly `postgresSize` bytes; not called for NULL.
     func writePostgres(to target: UnsafeMutableRawPointer)
 
-    // These are requirements as well, so that the loop over the elements is compiled for each conforming type.
+    // These methods are requirements, so that their loop over the elements is compiled for each conforming type.
     static func postgresSize(of values: [Self]) -> Int
     static func writePostgres(_ values: [Self], to target: UnsafeMutableRawPointer)
 }
 
 /// The type that is declared to the server for a value.
 ///
-/// So a value of the wrong type for its position is an error of the server, and its bytes are never misread.
+/// Because the type is declared, the server refuses a value whose type is wrong for its parameter, and never misreads
+/// its bytes.
 public struct PostgresType: Sendable {
     /// The name in SQL.
     public let name: StaticString
     @usableFromInline let oid: UInt32
-    /// The OID of arrays of the type. For arrays it is 0, which the server refuses.
+    /// The OID of the type's arrays. For an array type it is 0, because arrays of arrays cannot be sent; the server
+    /// refuses 0.
     let array: UInt32
 
     public static let bool = PostgresType(name: "bool", oid: OID.bool, array: 1000)
@@ -179,7 +181,8 @@ extension PostgresEncodable {
     public static func writePostgres(_ values: [Self], to target: UnsafeMutableRawPointer) {
         var (place, hasNulls) = (target + 12, false)
         if !values.isEmpty {
-            // Clamping is harmless, because values of this length exceed the limit that is checked before sending.
+            // Clamping is harmless, because an array with so many values exceeds the size limit that is checked before
+            // sending.
             place.store(bigEndian: Int32(clamping: values.count))
             (place + 4).store(bigEndian: 1 as Int32)
             place += 8

@@ -1,20 +1,20 @@
 /// A failure of a statement, a connection or the pool.
 ///
-/// `kind` is for decisions, and `message` for logs. Neither contains a password. `message` omits the row contents that
-/// PostgreSQL adds in an error's detail.
+/// Make decisions by `kind`, and log `message`. Neither contains a password. `message` omits the error's detail,
+/// because PostgreSQL may quote contents of rows there.
 public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The cause, in the categories on which callers act.
+    /// The category of the cause. Callers decide how to continue by this category.
     public enum Kind: Sendable, Hashable {
         /// The server refused a statement with this five-character SQLSTATE.
         case server(sqlState: String)
         /// The connection ended while it was in use. Whether an outstanding COMMIT took effect is unknown.
         case connectionLost
-        /// A transaction is committed on its server, but the wait for a synchronous standby was cancelled, so a
-        /// failover may lose the transaction. The connection can still be used.
+        /// A transaction is committed on its server, but the wait for a synchronous standby was cancelled. A failover
+        /// may lose the transaction. The connection can still be used.
         case unreplicated
         /// No connection can be made at present.
         case unavailable
-        /// A deadline of the client or the server's `statement_timeout` passed, and the server has ended the statement.
+        /// The client's deadline or the server's `statement_timeout` passed, and the server has ended the statement.
         ///
         /// The database is available, but the statement took too long.
         case timedOut
@@ -33,7 +33,7 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     public let message: String
     /// The name of the failed statement, if there is one.
     public let statement: String?
-    /// The index of that statement in its pipeline.
+    /// The index of the failed statement in its pipeline.
     public let statementIndex: Int?
     /// Whether the session could still be used after the error.
     var leavesSession = false
@@ -76,8 +76,8 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     public var isUnavailable: Bool {
         switch kind {
         case .connectionLost, .unreplicated, .unavailable, .unresponsive, .poolExhausted: true
-        // poolers report a lost server as a protocol violation, and end the session; from PostgreSQL it concerns one
-        // statement
+        // a pooler reports a lost server as a protocol violation and ends the session; PostgreSQL reports a protocol
+        // violation for a single statement
         case .server(sqlState: "08P01") where leavesSession: false
         case .server(let sqlState):
             Self.unavailableStates.contains(sqlState) || Self.isOutage(sqlState) || message == Self.shutdownMessage
@@ -89,13 +89,14 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     /// The SQLSTATEs of an ended session.
     ///
     /// Causes are an administrator, a crash, the deletion of the database, or the time-out of a session or of a
-    /// transaction. The time-out of an idle transaction shows only that this client was slow.
+    /// transaction. The code for the time-out of an idle transaction is not included, because it shows only that this
+    /// client was slow.
     private static let unavailableStates: Set = ["57P01", "57P02", "57P03", "57P04", "57P05", "25P04"]
 
     /// Whether the server cannot write at present, because it is a standby, or sessions are read-only by default.
     ///
-    /// 25006 is PostgreSQL's code for a write in such a session, including LISTEN and row locks. A few functions report
-    /// the recovery as 55000 or 0A000, which also have other meanings. So these codes are recognized by the message.
+    /// 25006 is PostgreSQL's code for a write in such a session, including LISTEN and row locks. On a standby, a few
+    /// functions report 55000 or 0A000. Because these codes also have other meanings, the message is checked as well.
     public var isOfReadOnlyServer: Bool {
         switch kind {
         case .server(sqlState: "25006"): true
@@ -109,34 +110,34 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
 
     /// Whether the server lacks a resource that writes need, such as disk space.
     ///
-    /// It is true for class 53 and class 58. A single write may still succeed, for example if it reuses space. A limit
-    /// that one statement exceeds (53400) is not such a lack.
+    /// True for the SQLSTATE classes 53 and 58, except for 53300 (too many connections) and 53400 (a limit that a
+    /// single statement exceeds). A single write may still succeed, for example if it reuses space.
     public var isOfLackingResource: Bool {
         guard let sqlState, sqlState != "53300", sqlState != "53400" else { return false }
         return sqlState.hasPrefix("53") || sqlState.hasPrefix("58")
     }
 
-    /// Whether the database refuses a statement for a reason that no parameters can cause: missing privileges or
-    /// objects (42501, 42P01, 42703, 42883), or damaged files (XX001, XX002).
+    /// Whether the database refuses a statement for a reason that does not depend on the parameters. Reasons are
+    /// missing privileges or objects (42501, 42P01, 42703, 42883) and damaged files (XX001, XX002).
     public var isOfDatabase: Bool {
         sqlState.map { Self.databaseStates.contains($0) } ?? false
     }
 
     private static let databaseStates: Set = ["42501", "42P01", "42703", "42883", "XX001", "XX002"]
 
-    /// The message of a Citus session whose server dies while the session waits for another server. Its code is that of
-    /// an internal error (XX000).
+    /// The message if the server of a Citus session stops while the session waits for another server. The SQLSTATE is
+    /// that of an internal error (XX000).
     private static let shutdownMessage = "postmaster was shut down, exiting"
 
-    /// Whether an error is of a class of outages: 08 (connection exceptions, which poolers and proxies report), 53
-    /// (insufficient resources) or 58 (errors of the operating system).
+    /// Whether the SQLSTATE belongs to a class of outages: 08 (connection exceptions, which poolers and proxies
+    /// report), 53 (insufficient resources) or 58 (errors of the operating system).
     private static func isOutage(_ sqlState: String) -> Bool {
         ["08", "53", "58"].contains { sqlState.hasPrefix($0) }
     }
 
-    /// The message of the server or the connection, for people.
+    /// The message of the server or the connection, to be read by people.
     ///
-    /// It contains the code by which the error can be looked up.
+    /// The message includes the error code, so that a reader can look up the error.
     public var userMessage: String {
         switch kind {
         case .server(let sqlState): message.isEmpty ? "SQLSTATE \(sqlState)" : "\(message) (SQLSTATE \(sqlState))"

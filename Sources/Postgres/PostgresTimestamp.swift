@@ -13,8 +13,8 @@ public struct PostgresTimestamp: Hashable, Sendable {
         self.microseconds = value == .min || overflow ? value : microseconds
     }
 
-    /// The value for PostgreSQL. A time that is too early becomes a value that the server refuses (22008), so it is
-    /// never stored as another time.
+    /// The value in PostgreSQL's format. A time that is too early becomes a value that the server refuses (22008), so
+    /// that no other time is stored in its place.
     var wire: Int64 {
         if microseconds == .max || microseconds == .min { return microseconds }
         let (value, overflow) = microseconds.subtractingReportingOverflow(Self.offset)

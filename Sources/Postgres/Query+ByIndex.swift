@@ -1,8 +1,8 @@
 extension Query {
     /// Makes all plans for the rest of a transaction look up rows by index instead of reading whole tables.
     ///
-    /// A plan is made once for each connection. So a plan that suits a small table would still be used after the table
-    /// has grown.
+    /// A connection makes the plan of a statement once. Without this setting, a plan that suits a small table would
+    /// still be used after the table has grown.
     public static let planByIndex = Query(
         Statement(
             "postgres_plan_by_index",
@@ -47,7 +47,7 @@ extension Pool {
 
     public func runByIndex(_ query: Query) async throws -> Rows { try await runByIndex([query])[0] }
 
-    /// Runs queries in one pipeline and one read-only transaction, whose plans look up rows by index.
+    /// Runs queries in one pipeline and in one read-only transaction whose plans look up rows by index.
     ///
     /// All queries read the database as of the same moment.
     public func readByIndex(_ queries: [Query]) async throws -> [Rows] {

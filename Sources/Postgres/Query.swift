@@ -6,7 +6,8 @@ public struct Query: Sendable {
     /// Whether each array among the parameters has a single element, because the query is for one row. A ``Dialect``
     /// can use this.
     public var isOfOneRow = false
-    /// Returns a query with the same result, which a ``Dialect`` may send instead. It is called only in that case.
+    /// Returns another query with the same result, which a ``Dialect`` may send instead of this query. The closure is
+    /// called only in that case.
     public var alternative: (@Sendable () -> Query)?
 
     /// Creates a query with values in the order of the statement's parameters.
@@ -25,12 +26,13 @@ public struct Query: Sendable {
     public static let beginReading = Query(
         Statement("postgres_begin_reading", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     )
-    /// `COMMIT`. If the transaction has already failed, it throws 25P02, while plain SQL would roll back silently.
+    /// `COMMIT`. If the transaction has already failed, running this query throws 25P02, whereas plain SQL would roll
+    /// back silently.
     public static let commit = Query(Statement("postgres_commit", "COMMIT"))
     public static let rollback = Query(Statement("postgres_rollback", "ROLLBACK"))
 }
 
-/// A statement's text, which is prepared at its first use on each connection.
+/// The text of a statement. Each connection prepares the statement at its first use.
 ///
 /// ```swift
 /// static let waiters = Statement(
@@ -47,15 +49,16 @@ public struct Query: Sendable {
 public struct Statement: Sendable, Hashable {
     /// The name of the prepared statement, unique in the process.
     ///
-    /// A name must not be used with another text. A statement without a name is prepared each time.
+    /// Two statements with different texts must not have the same name. A statement without a name is prepared for each
+    /// execution.
     public let name: String
     /// The names of `$1`, `$2`, …; empty for a text with numbered parameters.
     public let parameters: [String]
     /// One SQL statement with `$1`, `$2`, … for its parameters.
     public let sql: String
-    /// The text that a ``Dialect`` adapts if it cannot adapt ``sql``.
+    /// An alternative text, for a ``Dialect`` that cannot adapt ``sql``.
     ///
-    /// It has the same parameters and the same result.
+    /// The alternative text has the same parameters and the same result.
     public let variant: String?
 
     /// Creates a statement without parameters, or with numbered parameters.

@@ -3,8 +3,9 @@ import Glibc
 
 /// Owns one PGresult.
 ///
-/// It is `@unchecked` because libpq never changes a PGresult that PQgetResult has returned. This class alone owns the
-/// result, never writes to it, and frees it with the last reference. So any thread may read it.
+/// The class is `@unchecked` because any thread may read the result: libpq never changes a PGresult that PQgetResult
+/// has returned. Only this class owns the result. It never writes to the result, and frees it when the last reference
+/// is released.
 final class ResultHandle: @unchecked Sendable {
     let pointer: OpaquePointer
     let rows: Int
@@ -18,7 +19,8 @@ final class ResultHandle: @unchecked Sendable {
 
     deinit { PQclear(pointer) }
 
-    /// The bytes of a cell; nil for NULL. The cell must exist. The bytes are valid as long as this object exists.
+    /// Returns the bytes of a cell; nil for NULL. The cell must exist. The bytes are valid as long as this object
+    /// exists.
     func cell(_ row: Int, _ column: Int) -> UnsafeRawBufferPointer? {
         let row = Int32(truncatingIfNeeded: row)
         let column = Int32(truncatingIfNeeded: column)
@@ -52,7 +54,7 @@ extension ResultHandle {
         }
     }
 
-    /// The error in a result of outcome `failure`.
+    /// Returns the error in a result whose outcome is `failure`.
     ///
     /// An error without a SQLSTATE does not come from the server, so the connection is lost. The detail is omitted,
     /// because it may quote whole rows.
@@ -67,11 +69,12 @@ extension ResultHandle {
         return PostgresError(kind, message, statement: statement, statementIndex: index)
     }
 
-    /// Whether a notice that arrived with a COMMIT means that the commit was not replicated.
+    /// Returns whether a notice that arrived with a COMMIT means that the commit was not replicated.
     ///
     /// If a time-out or a request to cancel ends the wait for a synchronous standby, PostgreSQL commits locally and
     /// sends a warning with SQLSTATE 01000. The text depends on the server's language, so only severity and SQLSTATE
-    /// are compared. If the session is ended instead, the connection is lost before the commit is answered.
+    /// are compared. If the session ends while it waits for the standby, the connection is lost before the result of
+    /// the commit arrives.
     static func isCommitWarning(_ notice: OpaquePointer) -> Bool { has("WARNING", "01000", in: notice) }
 
     /// Whether a notice reports that the server ended the session because its transaction was idle for too long.
@@ -103,7 +106,7 @@ struct ValuePointers: ~Copyable {
     private(set) var lengths: UnsafeMutablePointer<Int32>
     private(set) var formats: UnsafeMutablePointer<Int32>
     private var capacity: Int
-    /// The address of an empty value, because a null pointer would mean NULL.
+    /// The address that represents an empty value. A null pointer would mean NULL.
     private let empty = UnsafeMutablePointer<CChar>.allocate(capacity: 1)
 
     init(capacity: Int = 64) {

@@ -11,16 +11,16 @@ public struct Retry: Sendable {
         self.pause = pause
     }
 
-    /// Creates attempts with pauses of a random length.
+    /// Creates attempts with pauses of random length.
     public init(_ attempts: Int, milliseconds: ClosedRange<Int>) {
         self.init(attempts) { _ in .milliseconds(Int.random(in: milliseconds)) }
     }
 
     /// Runs `body` until it succeeds.
     ///
-    /// Throws the error of the last attempt. If the task is cancelled, its pauses end immediately.
+    /// Throws the error of the last attempt. If the task is cancelled, the pauses end immediately.
     ///
-    /// - Parameter mayRetry: whether to try again after this error and this number of failures.
+    /// - Parameter mayRetry: returns whether to try again after this error and this number of failures.
     public nonisolated(nonsending) func run<Value, Failure: Error>(
         while mayRetry: (_ error: Failure, _ failures: Int) -> Bool = { _, _ in true },
         _ body: nonisolated(nonsending) () async throws(Failure) -> Value

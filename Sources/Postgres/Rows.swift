@@ -7,16 +7,16 @@ public struct Rows: Sendable {
 
     public var count: Int { handle.rows }
 
-    /// The number of rows that an INSERT, UPDATE, DELETE or SELECT reported; 0 for other statements.
+    /// The number of rows that the server reported for an INSERT, UPDATE, DELETE or SELECT; 0 for other statements.
     public var affected: Int { handle.affected }
 
-    /// Whether a cell is NULL. A cell that does not exist counts as NULL.
+    /// Returns whether a cell is NULL. True for a cell that does not exist.
     public func isNull(_ row: Int, _ column: Int) -> Bool { !contains(row, column) || handle.cell(row, column) == nil }
 
     /// Reads a cell.
     ///
-    /// Throws `PostgresError` of kind `decoding` if the cell does not exist, has a type that is not readable as `Value`,
-    /// or is NULL and `Value` is not optional.
+    /// Throws a `PostgresError` of kind `decoding` if the cell does not exist, if its type is not readable as `Value`,
+    /// or if it is NULL and `Value` is not optional.
     @inlinable
     public func read<Value: PostgresDecodable>(
         _ row: Int,
@@ -39,7 +39,8 @@ public struct Rows: Sendable {
         row >= 0 && row < handle.rows && column >= 0 && column < handle.columns
     }
 
-    /// The OID of a cell's type and its bytes, which live as long as `handle`; nil for NULL.
+    /// Returns the OID of a cell's type, and the cell's bytes; nil for NULL. The bytes are valid as long as `handle`
+    /// exists.
     @usableFromInline
     func cell(_ row: Int, _ column: Int) throws(PostgresError) -> (type: UInt32, bytes: UnsafeRawBufferPointer?) {
         guard contains(row, column) else {
@@ -75,8 +76,8 @@ extension Rows: RandomAccessCollection {
 
 /// Reads one row from its first column to its last.
 ///
-/// The caller names each column in turn. Builds with assertions check the name, so that a test fails immediately if the
-/// caller confuses two columns. All builds check types and NULLs.
+/// The caller passes the name of each column in turn. Builds with assertions check the name, so that a test fails
+/// immediately if the caller confuses two columns. All builds check types and NULLs.
 public struct RowReader: Sendable {
     @usableFromInline let rows: Rows
     @usableFromInline let row: Int

@@ -20,38 +20,40 @@ public import GRDB
 ///         try sluice.enqueue(.create(contact), in: db)
 ///     }
 ///
-/// A database belongs to one user: an app with several accounts has a file, and a client, for each.
+/// A database belongs to one user. An app with several accounts needs a separate file and a separate client for each
+/// account.
 public final class SluiceClient: Sendable {
     /// The settings of a client.
     public struct Configuration: Sendable {
-        /// The interval of polling for changes while no events arrive.
+        /// The interval at which the client polls for changes while no events arrive.
         public var pullInterval: Duration = .seconds(60)
-        /// The number of changes on a page: 1 to 1,000.
+        /// The maximum number of changes on a page, from 1 to 1,000.
         public var pageLimit = 500
-        /// The number of seconds after which a request that receives nothing fails.
+        /// A request fails if it receives nothing for this number of seconds.
         public var idleTimeout: TimeInterval = 30
-        /// The number of seconds after which a request fails, however slowly its response arrives.
+        /// A request fails after this number of seconds, even if its response is still arriving.
         public var totalTimeout: TimeInterval = 120
-        /// The time for which ended writes are kept. It must reach as far back as a backup that an operator may
-        /// restore.
+        /// The time for which ended writes are kept. It must not be shorter than the age of the oldest backup that an
+        /// operator of the gateway may restore.
         public var keep: Duration = .seconds(7 * 86_400)
-        /// A text that differs on each phone and is not part of its backups, such as the vendor's identifier of the
-        /// device. By default it is the number of the database's file in its file system.
+        /// A text that is different on each phone and is not part of backups, such as the device's identifier for the
+        /// vendor. The default is the number of the database's file in the file system.
         ///
-        /// If the database was last used with another text, it is a copy: it was restored from a backup, perhaps while
-        /// the first phone remains in use. The copy then gets a new device id.
+        /// If the database was last used with another text, the client treats the database as a copy that was restored
+        /// from a backup. The copy gets a new device id, because the original phone may still be in use.
         public var installation: String?
-        /// Whether to listen to the gateway's events while resumed, so that other users' changes arrive within a
-        /// second. It is off on Linux, where `URLSession` keeps a core busy for as long as a response is open.
+        /// Whether the client receives the gateway's events while it is resumed, so that other users' changes arrive
+        /// within a second. The default is false on Linux, because `URLSession` keeps a core busy there while a
+        /// response is open.
         public var usesEvents = Configuration.listens
-        /// The configuration for requests: a proxy, a protocol, `waitsForConnectivity`…
+        /// The configuration for requests, such as a proxy, a protocol or `waitsForConnectivity`.
         public var session: URLSessionConfiguration = .ephemeral
         #if canImport(FoundationNetworking)
             private static let listens = false
         #else
             private static let listens = true
         #endif
-        /// Reports when a network becomes usable; a resumed client then retries immediately.
+        /// Reports when a network becomes usable. A resumed client then retries immediately.
         ///
         /// The default is the system's monitor on Apple's platforms, and nil elsewhere.
         public var networkMonitor: (any NetworkMonitor)? = Configuration.systemMonitor
@@ -62,23 +64,24 @@ public final class SluiceClient: Sendable {
         #endif
         /// How the app's changes get into the outbox.
         public var capture = Capture.calls
-        /// Receives rows whose mapped columns the app has changed without a call, after each transaction. If it is nil,
-        /// nothing is checked. With ``Capture/triggers`` it is not called.
+        /// Called after each transaction in which the app has changed mapped columns without calling the library, with
+        /// the changed rows. If the closure is nil, nothing is checked. With ``Capture/triggers``, the closure is not
+        /// called.
         ///
-        /// Such a change is a fault of the app, because no other phone gets it. Set the closure in debug builds, for
-        /// instance to end the app. ``SluiceClient/missedChanges(in:)`` finds all such rows.
+        /// Such a change is an error of the app, because no other phone receives the change. Set the closure in debug
+        /// builds, for example to stop the app. ``SluiceClient/missedChanges(in:)`` finds all such rows.
         public var onMissedChanges: (@Sendable ([MissedChange]) -> Void)?
         /// The transport that replaces the network in tests.
         package var transport: (any Transport)?
         var limits = PushBatch.Limits()
-        /// The time for `created_at`. It does not affect the order of writes.
+        /// Returns the time for `created_at`, which does not affect the order of writes.
         var now: @Sendable () -> Date = { Date() }
 
         /// Creates the default configuration.
         public init() {}
     }
 
-    /// The tasks that ``resume()`` has started.
+    /// The task that ``resume()`` has started.
     private struct Running {
         var isOn = false
         var task: Task<Void, Never>?
@@ -96,15 +99,15 @@ public final class SluiceClient: Sendable {
     private let counting: AnyDatabaseCancellable
     let captured: CapturedRows
     private let capturing: AnyDatabaseCancellable?
-    /// Whether an open transaction will wake the worker.
+    /// Whether the commit of an open transaction will wake the worker.
     private let isRinging = Locked(false)
 
     /// - Parameters:
     ///   - database: the app's own database, migrated with `registerSluiceMigrations()`.
     ///   - gateway: the address of the gateway, without `/v1`.
-    ///   - entities: the synchronized entities. They must include every entity that columns refer to.
-    ///   - token: returns a JWT for the gateway. It is called if there is no token, and once if a token is not
-    ///     accepted. If it throws an error, no write is lost.
+    ///   - entities: the synchronized entities. Every entity to which a column refers must be included.
+    ///   - token: returns a JWT for the gateway. The closure is called if there is no token. If the gateway does not
+    ///     accept a token, the closure is called a second time. If the closure throws an error, no write is lost.
     /// - Throws: ``SluiceError/configuration(_:)`` if entities and tables do not match; the database's errors.
     public init(
         database: any DatabaseWriter,
@@ -173,23 +176,23 @@ public final class SluiceClient: Sendable {
 
     // MARK: - Writing
 
-    /// Adds a change to the outbox, in the transaction in which the app makes it: either both take effect, or neither
-    /// does.
+    /// Adds a change to the outbox, in the same transaction in which the app changes the row. As a result, both take
+    /// effect or neither does.
     ///
     /// - Returns: the mutation's id, for which ``outcome(of:)`` returns the outcome; nil for an update that changes
     ///   nothing.
     /// - Throws: ``SluiceError/invalid(_:)`` for a write that cannot be sent.
-    ///   ``SluiceError/unknownEntity(entityType:key:)`` for a row that the library has no record of, or a reference to
-    ///   such a row. ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized.
+    ///   ``SluiceError/unknownEntity(entityType:key:)`` for a row that was neither enqueued nor pulled, or for a
+    ///   reference to such a row. ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized.
     ///   ``SluiceError/signedOut`` after a sign-out. The database's errors.
     @discardableResult
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
         try checkInside(db)
         if configuration.capture == .triggers {
-            // enqueues the rows that the write references, and earlier changes
+            // enqueues earlier changes, including the creation of rows that the write references
             try captured.enqueueAll(db, now: configuration.now(), except: write.name(map))
         }
-        // this statement also checks the owner of the file, because the user waits until a write is enqueued
+        // to save time, because the user waits for this method, the same statement checks the owner of the file
         let sequence = try Device.nextSequence(db, of: worker.device)
         let id = try Enqueuing(map, db, sequence: sequence, now: configuration.now()).enqueue(write)
         if id != nil { ring(after: db) }
@@ -199,7 +202,7 @@ public final class SluiceClient: Sendable {
     /// - Throws: ``SluiceError/invalid(_:)`` outside a transaction, ``SluiceError/signedOut`` after a sign-out.
     func checkTransaction(_ db: Database) throws {
         try checkInside(db)
-        // after a sign-out on any client of the file, the writes belong to the next user
+        // if any client of this file has signed out, writes would belong to the next user
         guard try Device.known(db) == worker.device else { throw SluiceError.signedOut }
     }
 
@@ -209,8 +212,7 @@ public final class SluiceClient: Sendable {
         }
     }
 
-    /// Registers only one observer for a transaction with any number of writes, because each observer is called for
-    /// every changed row.
+    /// A transaction with several writes gets only one observer, because an observer is called for every changed row.
     func ring(after db: Database) {
         guard db.isInsideTransaction else { return bell.ring() }
         guard
@@ -229,15 +231,15 @@ public final class SluiceClient: Sendable {
 
     // MARK: - Running
 
-    /// Synchronizes from now on, until ``suspend()``. An app calls it when it comes to the foreground.
+    /// Synchronizes from now on, until ``suspend()``. Call this method when the app comes to the foreground.
     ///
-    /// A repeated call immediately retries blocked work: for example, the token may be valid now, or the organization
+    /// A repeated call immediately retries blocked work. For example, the token may be valid now, or the organization
     /// may no longer be suspended.
     public func resume() {
         running.withLock { running in
             if running.isOn { return }
             running.isOn = true
-            // in sequence, however often the app changes between foreground and background
+            // the previous task must end first, even if the app changes quickly between foreground and background
             let previous = running.task
             let (worker, listener, bell) = (worker, EventListener(self), bell)
             let monitor = configuration.networkMonitor
@@ -262,11 +264,11 @@ public final class SluiceClient: Sendable {
         }
     }
 
-    /// Ends the pause after failed attempts, and synchronizes immediately if the client is resumed: for a
-    /// pull-to-refresh or a button.
+    /// Ends the pause after failed attempts. If the client is resumed, it synchronizes immediately. Call this method
+    /// for a pull-to-refresh or a button.
     ///
-    /// The user's writes during an outage do not shorten the pause. The pause is never longer than a minute, unless the
-    /// gateway asks for more. ``syncOnce(deadline:)`` also ends the pause, and waits for the result.
+    /// During an outage, new writes do not shorten the pause. The pause is at most a minute, or longer if the gateway
+    /// requests a longer pause. ``syncOnce(deadline:)`` also ends the pause, and waits for the result.
     public func retryNow() {
         Task { [worker, bell] in
             await worker.endBackOff()
@@ -274,7 +276,8 @@ public final class SluiceClient: Sendable {
         }
     }
 
-    /// Stops synchronizing. Requests in progress take effect at the gateway, and their outcome is requested later.
+    /// Stops synchronizing. Requests in progress may still take effect at the gateway. The client requests their
+    /// outcomes later.
     public func suspend() {
         running.withLock { running in
             running.isOn = false
@@ -283,7 +286,7 @@ public final class SluiceClient: Sendable {
         showSuspension()
     }
 
-    /// Shows the suspension. A turn that was still running may have overwritten the status since the suspension.
+    /// Sets the status to suspended. A turn of the worker that was still running may have overwritten the status.
     private func showSuspension() {
         running.withLock { running in
             guard !running.isOn else { return }
@@ -294,17 +297,17 @@ public final class SluiceClient: Sendable {
         }
     }
 
-    /// Stops synchronizing, and waits until all its tasks have ended.
+    /// Stops synchronizing, and waits until all tasks of the client have ended.
     func stop() async {
         suspend()
         await running.withLock { $0.task }?.value
         suspend()
     }
 
-    /// Pushes waiting writes and pulls new changes, for a background task, or for an app that schedules synchronization
-    /// itself.
+    /// Pushes waiting writes and pulls new changes. Call this method in a background task, or if the app schedules
+    /// synchronization itself.
     ///
-    /// - Parameter deadline: the maximum duration; the method returns earlier if nothing is left to do.
+    /// - Parameter deadline: the maximum duration. The method returns earlier if nothing is left to do.
     /// - Returns: the status at the end.
     @discardableResult
     public func syncOnce(deadline: Duration = .seconds(25)) async -> SyncStatus {
@@ -326,10 +329,10 @@ public final class SluiceClient: Sendable {
 
     // MARK: - Watching
 
-    /// A stream of the status: its present value, and each change.
+    /// A stream of the status. It starts with the present status, followed by each change.
     public var status: AsyncStream<SyncStatus> { hub.stream }
 
-    /// The present status, with all committed writes.
+    /// The present status, which includes all committed writes.
     public var currentStatus: SyncStatus {
         counter.catchUp()
         return hub.status
@@ -340,7 +343,7 @@ public final class SluiceClient: Sendable {
         try await database.read { try Outcome.fetch($0, mutation) }
     }
 
-    /// Returns a stream of a write's states: its state now, and after each change.
+    /// Returns a stream of a write's states. It starts with the present state, followed by the state after each change.
     public func states(of mutation: UUID) -> AsyncThrowingStream<Outcome?, any Error> {
         stream { try Outcome.fetch($0, mutation) }
     }
@@ -358,15 +361,17 @@ public final class SluiceClient: Sendable {
         throw CancellationError()
     }
 
-    /// A stream of the writes that a person must decide about: the present list, and the list after each change.
+    /// A stream of the list of writes that need a person's decision. It starts with the present list, followed by the
+    /// list after each change.
     public var failedWrites: AsyncThrowingStream<[FailedWrite], any Error> { stream { try FailedWrite.fetchAll($0) } }
 
-    /// A stream of the conflicts among ``failedWrites``.
+    /// A stream of the writes in ``failedWrites`` that are conflicts.
     public var conflicts: AsyncThrowingStream<[FailedWrite], any Error> {
         stream { try FailedWrite.fetchConflicts($0) }
     }
 
-    /// A stream of the rows that are kept out of the app's tables: the present list, and the list after each change.
+    /// A stream of the list of held rows, which the app's tables do not accept. It starts with the present list,
+    /// followed by the list after each change.
     public var heldRows: AsyncThrowingStream<[HeldRow], any Error> { stream { try HeldRow.fetchAll($0) } }
 
     private func stream<Value: Sendable & Equatable>(

@@ -5,7 +5,8 @@ public import SluiceClient
     import FoundationNetworking
 #endif
 
-/// An in-memory gateway for an app's tests: it accepts writes, returns changes, and fails as the test specifies.
+/// An in-memory gateway for an app's tests. It accepts writes, returns changes, and fails requests as the test
+/// specifies.
 ///
 ///     let gateway = MockGateway()
 ///     let sluice = try SluiceClient(
@@ -17,19 +18,19 @@ public import SluiceClient
 ///     gateway.fail(.lostAnswer, on: .push, times: 1)
 ///     await sluice.syncOnce()
 ///
-/// All its clients belong to one organization, and its users see all entities. It follows the rules of the gateway's
-/// built-in store for ids, versions, conflicts, dependencies, decisions and backups. It has no types with device ids,
-/// no upstreams and no events.
+/// All clients belong to one organization, and all users see all entities. For ids, versions, conflicts, dependencies,
+/// decisions and backups, the mock gateway follows the rules of the gateway's built-in store. It has no types with
+/// device ids, no upstreams and no events.
 public final class MockGateway: Sendable {
     /// A test's decision about a write, in place of the gateway's rules.
     public enum Verdict: Sendable {
         /// The gateway does not accept the write.
         case reject(code: String, detail: String = "")
-        /// The write fails, as if an API had refused it with this status.
+        /// The write fails, as if an upstream had refused the write with this status.
         case fail(status: Int, body: JSON = .null)
     }
 
-    /// An entity at the gateway.
+    /// An entity of the gateway.
     public struct Entity: Sendable, Identifiable {
         /// The permanent id, with its JSON type.
         public let id: JSON
@@ -37,11 +38,11 @@ public final class MockGateway: Sendable {
         public let version: Int64
         /// Whether the entity was deleted.
         public let isDeleted: Bool
-        /// The entity's members, an object; for a deleted entity, its last members.
+        /// The entity's members, as an object. For a deleted entity, these are the members before the deletion.
         public let document: JSON
     }
 
-    /// A copy of all data of a gateway at one moment.
+    /// A copy of all data of a gateway at one point in time.
     public struct Backup: Sendable {
         fileprivate let state: MockState
     }
@@ -54,10 +55,10 @@ public final class MockGateway: Sendable {
 
     // MARK: - Its clients
 
-    /// The address for a `SluiceClient`. No server listens at it.
+    /// The address for a `SluiceClient`. No server listens at this address.
     public var url: URL { URL(string: "http://mock.invalid") ?? URL(filePath: "/") }
 
-    /// A configuration whose client sends its requests to this gateway.
+    /// A configuration with which a client sends its requests to this gateway.
     public var configuration: SluiceClient.Configuration {
         var configuration = SluiceClient.Configuration()
         configuration.usesEvents = false
@@ -65,7 +66,7 @@ public final class MockGateway: Sendable {
         return configuration
     }
 
-    /// A token that this gateway accepts.
+    /// Returns a token of a user, which this gateway accepts.
     public static func token(of user: String) -> String {
         let claims: JSON = ["sub": .string(user), "iss": "mock", "org": "mock"]
         let text = Data(claims.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")
@@ -74,7 +75,7 @@ public final class MockGateway: Sendable {
 
     // MARK: - Its data
 
-    /// Returns the entities of a type, also deleted ones, in the order of their last writes.
+    /// Returns the entities of a type, including deleted entities, in the order of their last writes.
     public func entities(of type: String) -> [Entity] {
         state.withLock { state in
             state.entities.filter { $0.key.type == type }.sorted { $0.value.position < $1.value.position }.map {
@@ -114,7 +115,7 @@ public final class MockGateway: Sendable {
     /// Copies all data.
     public func backup() -> Backup { Backup(state: state.withLock { $0 }) }
 
-    /// Restores a backup as an operator does: later writes are lost, and clients start over.
+    /// Restores a backup, as an operator does. Later writes are lost, and clients pull everything again.
     public func restore(_ backup: Backup) {
         state.withLock { state in
             let epoch = state.epoch
@@ -123,36 +124,41 @@ public final class MockGateway: Sendable {
         }
     }
 
-    /// Lets all clients pull everything again.
+    /// Makes all clients pull everything again, because their cursors expire.
     public func expireCursors() { state.withLock { $0.epoch += 1 } }
 
-    /// For each entity type, the members that hold ids, and the types of these: `["visit": ["contact_id": "contact"]]`.
+    /// The relations of each entity type: the members that hold ids, and the types of the ids.
     ///
-    /// A write that refers to a deleted entity is then a conflict. ``onDelete`` has the rules of deletions.
+    /// For example: `["visit": ["contact_id": "contact"]]`.
+    ///
+    /// If a write refers to a deleted entity by a relation, the write is a conflict. ``onDelete`` contains the rules
+    /// for deletions.
     public var relations: [String: [String: String]] {
         get { state.withLock { $0.relations } }
         set { state.withLock { $0.relations = newValue } }
     }
 
-    /// The rules of relations that do not have the default, `restrict`: `["visit": ["contact_id": .cascade]]`.
+    /// The deletion rules that differ from the default, `restrict`.
+    ///
+    /// For example: `["visit": ["contact_id": .cascade]]`.
     public var onDelete: [String: [String: DeletionRule]] {
         get { state.withLock { $0.onDelete } }
         set { state.withLock { $0.onDelete = newValue } }
     }
 
-    /// The effect of a deletion on the entities that refer to the deleted entity; `on_delete` of an entity type.
+    /// The effect of a deletion on the entities that refer to the deleted entity: `on_delete` of an entity type.
     public enum DeletionRule: String, Sendable {
-        /// The deletion is a conflict while another entity refers to the entity.
+        /// The deletion is a conflict while another entity refers to the entity to delete.
         case restrict
         /// The gateway also deletes the entities that refer to the deleted entity.
         case cascade
-        /// The gateway removes the reference from the entities that have it.
+        /// The gateway removes the reference from the entities that refer to the deleted entity.
         case setNull = "set_null"
         /// The deletion has no effect on other entities, and entities can refer to deleted entities.
         case ignore
     }
 
-    /// Whether accepted writes wait and do not run.
+    /// Whether accepted writes wait. If so, they do not take effect.
     public var holdsWrites: Bool {
         get { state.withLock { $0.holdsWrites } }
         set {
@@ -165,29 +171,30 @@ public final class MockGateway: Sendable {
 
     // MARK: - Failures
 
-    /// All requests so far, also failed ones.
+    /// All requests so far, including failed requests.
     public var requests: [Request] { script.withLock { $0.requests } }
 
     /// Fails requests from now on.
     ///
     /// - Parameters:
-    ///   - kind: the kind of requests; nil for all.
-    ///   - times: the number of requests.
+    ///   - kind: the kind of the requests that fail; nil for all requests.
+    ///   - times: the number of requests that fail.
     public func fail(_ reaction: Reaction, on kind: Request.Kind? = nil, times: Int = .max) {
         script.withLock { $0.rules.append(MockScript.Rule(reaction: reaction, kind: kind, times: times)) }
     }
 
-    /// Calls a closure for each request. If it returns a reaction, the reaction replaces the gateway's own.
+    /// Sets a closure that is called for each request. If the closure returns a reaction, this reaction replaces the
+    /// gateway's own response.
     public func onRequest(_ reaction: (@Sendable (Request) -> Reaction?)?) {
         script.withLock { $0.onRequest = reaction }
     }
 
-    /// Calls a closure for each write that arrives, with the mutation as its client sent it.
+    /// Sets a closure that is called for each write that arrives, with the mutation as the client sent it.
     public func onWrite(_ verdict: (@Sendable (JSON) -> Verdict?)?) {
         script.withLock { $0.onWrite = verdict }
     }
 
-    /// Ends all scripted failures.
+    /// Ends all failures and reactions that the test has set.
     public func recover() {
         script.withLock { script in script = MockScript(requests: script.requests) }
     }

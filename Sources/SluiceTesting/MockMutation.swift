@@ -7,11 +7,11 @@ struct MockMutation: Sendable {
     let writer: MockState.Writer
     var payload: JSON?
     var status = "pending"
-    /// A failure that the test specifies, which occurs once.
+    /// A failure that the test has specified. It occurs once.
     var failure: (status: Int, body: JSON)?
-    /// Whether it runs on any version, because a person has seen the present version.
+    /// Whether the mutation runs on any version of the entity, because a person has seen the present version.
     var isForced = false
-    /// Whether a person who knew of a deletion has specified the whole document.
+    /// Whether the payload is the whole document, because a person has decided to override a deletion.
     var isWhole = false
     var serverID: JSON?
     var version: Int64?
@@ -38,19 +38,19 @@ struct MockMutation: Sendable {
         return ["POST": "create", "PATCH": "update", "PUT": "replace", "DELETE": "delete"][operation] ?? operation
     }
 
-    /// The client id that the mutation creates or names.
+    /// The client id of the entity that the mutation creates or changes, if the mutation contains one.
     var clientName: MockState.ClientName? {
         entry["local_id"].flatMap { $0.isNull ? nil : $0 }.map {
             MockState.ClientName(user: writer.user, type: type, id: $0.lowercased)
         }
     }
 
-    /// Whether it needs the entity with a client id.
+    /// Returns whether the mutation needs the entity with this client id.
     func needs(_ name: MockState.ClientName) -> Bool {
         (operation != "create" && clientName == name) || payload?.contains(name.id) ?? false
     }
 
-    /// The result of a push.
+    /// The mutation's result in a push.
     var result: JSON {
         [
             "id": entry["id"] ?? .null, "idempotency_key": entry["idempotency_key"] ?? .null,
@@ -76,7 +76,7 @@ extension JSON {
     /// The id as a dictionary key, with UUIDs in lower case.
     var lowercased: String { string?.lowercased() ?? text }
 
-    /// Whether the value contains an id.
+    /// Returns whether the value contains an id.
     func contains(_ id: String) -> Bool {
         switch self {
         case .array(let elements): elements.contains { $0.contains(id) }

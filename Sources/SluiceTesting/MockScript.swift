@@ -10,7 +10,7 @@ extension MockGateway {
     public struct Request: Sendable {
         /// The purpose of a request.
         public enum Kind: Sendable {
-            /// `PUT /v1/devices/{id}`, at each launch.
+            /// `PUT /v1/devices/{id}`, which a client sends at each launch.
             case registration
             /// `POST /v1/mutations`
             case push
@@ -18,7 +18,7 @@ extension MockGateway {
             case pull
             /// A person's decision about a write.
             case decision
-            /// Any other request, which reads the state of writes.
+            /// Any other request. Such requests read the state of writes.
             case reading
         }
 
@@ -67,11 +67,11 @@ extension MockGateway {
         }
     }
 
-    /// The treatment of a request.
+    /// The way in which a request is treated.
     public enum Reaction: Sendable {
-        /// The gateway, or a proxy in front of it, answers with this status and nothing else.
+        /// The gateway, or a proxy in front of the gateway, answers with this status and without a body.
         case status(Int, retryAfter: Int? = nil)
-        /// The gateway refuses the request with this code.
+        /// The gateway refuses the request with problem details that contain this code.
         case problem(status: Int, code: String)
         /// The connection ends before the request arrives.
         case cutConnection
@@ -79,8 +79,7 @@ extension MockGateway {
         case lostAnswer
         /// The request takes effect, and the answer arrives late.
         case delay(Duration)
-        /// The answer is this text, for example of a captive portal, or JSON of another server. The request has no
-        /// effect.
+        /// The answer is this text, for example from a captive portal or another server. The request has no effect.
         case text(String)
         /// The answer is this JSON. The request has no effect.
         case json(JSON)
@@ -100,7 +99,7 @@ extension MockGateway {
     }
 }
 
-/// The reactions that a test specifies for a gateway, and the requests that the gateway received.
+/// The reactions that a test has specified, and the requests that the gateway has received.
 struct MockScript: Sendable {
     struct Rule: Sendable {
         let reaction: MockGateway.Reaction
@@ -124,7 +123,7 @@ struct MockScript: Sendable {
 }
 
 extension JSON {
-    /// Problem details of the gateway.
+    /// Returns problem details as the gateway sends them.
     static func problem(_ status: Int, _ code: String, _ detail: String = "", _ more: [String: JSON] = [:]) -> JSON {
         let members: [String: JSON] = [
             "type": .string("urn:sluice:problem:\(code)"), "title": .string(code), "status": .integer(Int64(status)),

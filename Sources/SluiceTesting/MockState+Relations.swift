@@ -1,16 +1,16 @@
 import SluiceClient
 
-/// The rules about references to deleted entities (product rule 24).
+/// The rules about references to deleted entities (rule 24 in `docs/rules.md`).
 extension MockState {
     /// Checks the relations of a write, and changes the entities that refer to a deleted entity.
     ///
-    /// - Returns: the entry of `errors` for a write that would break a relation; nothing is changed then.
+    /// - Returns: the entry of `errors` for a write that would break a relation. In that case, nothing is changed.
     mutating func applyRelations(_ mutation: MockMutation, _ name: Name, _ document: JSON) -> JSON? {
         mutation.operation == "delete"
             ? applyRules(deleting: name, by: mutation.writer) : deletedTarget(document, of: name)
     }
 
-    /// Finds a reference to a deleted entity that the stored document does not have.
+    /// Finds a reference to a deleted entity, except for references that the stored document already contains.
     private func deletedTarget(_ document: JSON, of name: Name) -> JSON? {
         let stored = entities[name].flatMap { $0.isDeleted ? nil : $0.document }
         for (member, type) in (relations[name.type] ?? [:]).sorted(by: { $0.key < $1.key })
@@ -64,7 +64,7 @@ extension MockState {
         return nil
     }
 
-    /// The entities that refer to an entity by enforced relations, with the members that hold the reference.
+    /// Returns the entities that refer to an entity by enforced relations, with the members that contain the reference.
     private func referrers(of target: Name) -> [(name: Name, members: [String])] {
         entities.compactMap { name, entity in
             guard !entity.isDeleted else { return nil }
@@ -82,10 +82,10 @@ extension MockState {
 }
 
 extension JSON {
-    /// The ids in a relation, which is a value or an array.
+    /// Returns the ids in a relation. The member is a single id or an array of ids.
     fileprivate func ids(in member: String) -> [JSON] { self[member].map { $0.array ?? [$0] } ?? [] }
 
-    /// The value of a relation without an id.
+    /// Returns the value of a relation after removing an id.
     fileprivate func without(_ id: JSON) -> JSON {
         if let elements = array { return .array(elements.filter { $0 != id }) }
         return self == id ? .null : self

@@ -1,7 +1,7 @@
 import Foundation
 import SluiceClient
 
-/// Pushes, their effects, and decisions about them.
+/// Pushes, the effects of their mutations, and decisions about these mutations.
 extension MockState {
     mutating func push(
         _ body: JSON,
@@ -49,8 +49,8 @@ extension MockState {
         }
     }
 
-    /// - Parameter refused: client ids of creates that this push contained and that were refused.
-    /// - Returns: the reason for the refusal; nil if it is accepted, also for a repeat.
+    /// - Parameter refused: the client ids of refused creates in this push.
+    /// - Returns: the reason for the refusal; nil if the entry is accepted or a repeat.
     private mutating func take(
         _ entry: JSON,
         _ writer: Writer,
@@ -73,7 +73,7 @@ extension MockState {
 
     // MARK: - Running
 
-    /// Runs the user's open mutations in order, up to a conflict.
+    /// Runs the user's open mutations in order, until a conflict stops the queue.
     mutating func run(_ user: String) {
         if holdsWrites || !hold(of: user).isNull { return }
         for index in mutations.indices where mutations[index].isOpen && mutations[index].writer.user == user {
@@ -133,7 +133,7 @@ extension MockState {
         let mutation = mutations[index]
         let isCurrent =
             !entity.isDeleted && entity.accepts(mutation.entry["base_version"]?.int64, from: mutation.writer)
-        // a patch would restore only the members that it changes
+        // after a deletion, a patch would restore only the members that it changes
         let isPartial = entity.isDeleted && mutation.operation == "update" && !mutation.isWhole
         guard isCurrent || mutation.isForced && !isPartial else { return conflict(index, name, entity) }
         let document = document(mutation)
@@ -141,7 +141,8 @@ extension MockState {
         apply(index, name, isPatch ? entity.document.merged(with: document) : document)
     }
 
-    /// - Parameter id: the server id of the entity that the mutation creates. It replaces the mutation's client id.
+    /// - Parameter id: the server id of the entity that the mutation creates. It replaces the client id in the
+    ///   document.
     private func document(_ mutation: MockMutation, creating id: JSON? = nil) -> JSON {
         let own = id == nil ? nil : mutation.clientName?.id
         return resolved(mutation.payload ?? [:], of: mutation.writer.user).replacing { $0 == own ? id : nil }
@@ -151,7 +152,7 @@ extension MockState {
         let mutation = mutations[index]
         let isDeletion = mutation.operation == "delete"
         if let broken = applyRelations(mutation, name, document) {
-            // no strategy overrides a relation
+            // the strategy `client_wins` does not override a relation
             let current = entities[name].map { self.current(name, $0) }
             let members: [String: JSON] = current.map { ["errors": [broken], "current": $0] } ?? ["errors": [broken]]
             mutations[index].error = .problem(409, "conflict", broken["detail"]?.string ?? "", members)
@@ -235,7 +236,7 @@ extension MockState {
                 mutations[index].payload = payload
                 mutations[index].isWhole = action == "resolve"
             }
-            // the create gets another server id, because another entity may have the earlier one
+            // the create gets a new server id, because another entity may have the previous server id
             if mutations[index].operation == "create" { mutations[index].serverID = nil }
         }
         run(user)
@@ -249,7 +250,7 @@ extension MockState {
         }
     }
 
-    /// Returns open mutations that need the entity that this mutation creates, directly or through others.
+    /// Returns the open mutations that need the entity that this mutation creates, directly or through other mutations.
     private func dependents(of index: Int) -> [Int] {
         var found = [index]
         for other in mutations.indices where other > index && mutations[other].isOpen {

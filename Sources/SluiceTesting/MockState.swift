@@ -1,7 +1,7 @@
 import Foundation
 import SluiceClient
 
-/// All data of a test's gateway. A copy serves as a backup.
+/// All data of a mock gateway. A copy of this value is a backup.
 struct MockState: Sendable {
     struct Name: Sendable, Hashable {
         let type: String
@@ -17,11 +17,11 @@ struct MockState: Sendable {
 
     struct Entity: Sendable {
         var version: Int64
-        /// The version before the last writer's uninterrupted run of writes.
+        /// The version before the uninterrupted series of writes by the last writer.
         var base: Int64 = 0
         var isDeleted: Bool
         var document: JSON
-        /// The user who created the entity, and the client id.
+        /// The user who created the entity with ``clientID``.
         let owner: String
         let clientID: JSON?
         var writer: Writer
@@ -38,22 +38,22 @@ struct MockState: Sendable {
     }
 
     var entities: [Name: Entity] = [:]
-    /// The mutations in the order in which they were accepted.
+    /// All mutations, in the order in which they were accepted.
     var mutations: [MockMutation] = []
-    /// The indices of mutations, by user and id, and by user and idempotency key.
+    /// The indices of mutations, by user and mutation id.
     private var places: [String: Int] = [:]
     private var keys: Set<String> = []
     private(set) var serverIDs: [ClientName: JSON] = [:]
-    /// Server ids by user and client id.
+    /// The server ids, by user and client id.
     private var serverIDsOfUsers: [String: JSON] = [:]
     var accepted: [Writer: Int64] = [:]
     var position: Int64 = 0
-    /// Cursors of another epoch are expired.
+    /// The present epoch. Cursors of another epoch are expired.
     var epoch = 1
     var holdsWrites = false
-    /// For each type, the members that reference an entity of another type.
+    /// For each type, the members that contain ids, with the type of the ids.
     var relations: [String: [String: String]] = [:]
-    /// The rules of relations that do not have the default, `restrict`.
+    /// The deletion rules that differ from the default, `restrict`.
     var onDelete: [String: [String: MockGateway.DeletionRule]] = [:]
 
     // MARK: - Routes
@@ -87,7 +87,7 @@ struct MockState: Sendable {
 
     func index(of mutation: String, _ user: String) -> Int? { places["\(user) \(mutation)"] }
 
-    /// - Returns: false for a repeat.
+    /// - Returns: false if the mutation is a repeat.
     mutating func add(_ mutation: MockMutation) -> Bool {
         let (user, entry) = (mutation.writer.user, mutation.entry)
         guard keys.insert("\(user) \(entry["idempotency_key"]?.string ?? "")").inserted else { return false }
@@ -110,7 +110,7 @@ struct MockState: Sendable {
         document.replacing { serverIDsOfUsers["\(user) \($0)"] }
     }
 
-    /// Returns the conflict that stops the user's queue.
+    /// Returns the conflict that stops the user's queue, or `null`.
     func hold(of user: String) -> JSON {
         let ids = mutations.filter { $0.writer.user == user && $0.status == "conflict" }.compactMap { $0.entry["id"] }
         return ids.isEmpty ? .null : ["reason": "conflict", "until": .null, "mutation_ids": .array(ids)]
@@ -184,7 +184,7 @@ struct MockState: Sendable {
 }
 
 extension MockState.Entity {
-    /// Whether a writer that has seen a version may write the entity.
+    /// Returns whether a writer that has seen this version may write the entity.
     func accepts(_ version: Int64?, from writer: MockState.Writer) -> Bool {
         guard let version, version != self.version else { return true }
         return version < self.version && writer == self.writer && version >= base

@@ -3,9 +3,9 @@ import JSONText
 package import SyncModel
 import Tracing
 
-/// A span that is recorded. It must be ended exactly once.
+/// A recorded span. The caller must end it exactly once.
 package final class GatewaySpan: Sendable {
-    /// The roles of spans in OpenTelemetry that the gateway uses.
+    /// The span kinds of OpenTelemetry that the gateway uses.
     package enum Kind: Sendable {
         case `internal`
         /// The gateway answers a request.
@@ -22,7 +22,7 @@ package final class GatewaySpan: Sendable {
         }
     }
 
-    /// The span's position in the trace, which is the parent of its child spans.
+    /// The span's trace context, which is the parent of its child spans.
     package let context: TraceContext
     private let span: any Span
 
@@ -37,7 +37,8 @@ package final class GatewaySpan: Sendable {
 
     package func set(_ key: SpanKey, _ value: Int) { span.attributes.set(key.name, value: .int64(Int64(value))) }
 
-    /// Sets the organization's id. The tracer omits it, unless the settings allow ids in metrics.
+    /// Sets the organization's id. The tracer exports this id only if the settings allow ids of organizations in
+    /// metrics.
     package func set(organization: UUID) { set(.organization, organization.lowercased) }
 
     /// Marks the span as failed.
@@ -52,7 +53,7 @@ package final class GatewaySpan: Sendable {
         fail((error as? Problem)?.code.rawValue ?? "\(type(of: error))")
     }
 
-    /// Links the span to another span that its work concerns, without making it a child of that span.
+    /// Links the span to another span that the work also concerns, and that is not its parent.
     package func link(to other: TraceContext) {
         var context = InstrumentationContext.topLevel
         context.trace = other
@@ -88,9 +89,9 @@ package final class GatewaySpan: Sendable {
     }
 }
 
-/// The names of attributes: those of OpenTelemetry's semantic conventions, and the gateway's own names.
+/// The names of attributes. Some are from OpenTelemetry's semantic conventions, and the others are the gateway's own.
 ///
-/// No attribute contains content of users: no payload, path, query or header.
+/// No attribute contains user content, such as a payload, path, query or header.
 package struct SpanKey: Sendable {
     package let name: String
 

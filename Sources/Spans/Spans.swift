@@ -3,11 +3,11 @@ package import Tracing
 
 /// Starts spans by the API of swift-distributed-tracing.
 ///
-/// There is a span only if its trace is recorded. Otherwise nil takes its place, and no memory is allocated.
+/// A span is created only if its trace is recorded. Otherwise the span is nil, and no memory is allocated.
 package enum Spans {
     /// The process's tracer; nil if spans are off.
     ///
-    /// The tracer is read once, so the tracing system must be bootstrapped before the first span.
+    /// The tracing system must be bootstrapped before the first span, because the tracer is read only once.
     private static let tracer: (any Tracer)? = {
         let tracer = InstrumentationSystem.tracer
         return tracer is NoOpTracer ? nil : tracer
@@ -16,7 +16,7 @@ package enum Spans {
     /// Whether spans can be recorded.
     package static var isOn: Bool { tracer != nil }
 
-    /// The recorded span in which the task runs; nil without such a span.
+    /// The recorded span in which the task runs; nil if there is no such span.
     package static var current: TraceContext? { isOn ? InstrumentationContext.current?.trace : nil }
 
     /// Starts a span for work that a client or a timer has caused. The sampler decides whether it is recorded.
@@ -32,9 +32,8 @@ package enum Spans {
     /// Starts a span within another span.
     ///
     /// - Parameters:
-    ///   - parent: a span, possibly of another process. If it is nil or was not recorded, its child spans are not
-    ///     recorded.
-    ///   - start: the time at which the work began; nil for the present.
+    ///   - parent: a span, possibly of another process. If the parent is nil or not recorded, the result is nil.
+    ///   - start: the time at which the work began; nil for the present time.
     package static func child(
         _ name: String,
         _ kind: GatewaySpan.Kind = .internal,
@@ -47,9 +46,10 @@ package enum Spans {
 
     /// Starts the span of an attempt at an upstream, if the trace of its mutation is recorded.
     ///
-    /// Path and query are omitted, because they may contain content of users.
+    /// Path and query are omitted, because they may contain user content.
     ///
-    /// - Parameter resends: the number of earlier attempts; 0 for a batch, whose mutations have different numbers.
+    /// - Parameter resends: the number of earlier attempts. Pass 0 for a batch, because its mutations have different
+    ///   numbers of attempts.
     package static func attempt(_ request: UpstreamRequest, _ upstream: UpstreamSettings, resends: Int)
         -> GatewaySpan?
     {
@@ -76,15 +76,15 @@ package enum Spans {
         return GatewaySpan(span, at: position)
     }
 
-    /// Returns the trace context of a client whose request is not recorded, for later spans and requests.
+    /// Returns the trace context to use for later spans and requests, if the client's request is not recorded.
     ///
-    /// If the client requested a recording and the sampler refused it, the gateway's later spans of the trace must not
-    /// be recorded.
+    /// If the client requested a recording and the sampler refused the request, later spans of the gateway in this
+    /// trace must not be recorded either.
     package static func unrecorded(_ client: TraceContext?) -> TraceContext? {
         isOn && client?.isSampled == true ? client?.child(sampled: false) : client
     }
 
-    /// A time of the clock that spans use.
+    /// A time on the clock of spans.
     package struct Moment: Sendable {
         fileprivate let instant: DefaultTracerClock.Timestamp
 
@@ -94,9 +94,10 @@ package enum Spans {
 }
 
 extension Spans {
-    /// Runs an operation whose spans are children of a span. Without a span, it only runs the operation.
+    /// Runs an operation. Spans that start during the operation become children of `span`; nil has no effect.
     ///
-    /// - Parameter ends: whether the span ends with the operation. If so, an error marks it as failed.
+    /// - Parameter ends: whether the span ends with the operation. If so, an error of the operation marks the span as
+    ///   failed.
     package static func within<Value, Failure>(
         _ span: GatewaySpan?,
         ends: Bool = true,

@@ -3,8 +3,8 @@ import FoundationEssentials
 
 /// A sender's private key, for signatures of the scheme `v1a`: Ed25519 (RFC 8032).
 ///
-/// Its text is `whsk_` followed by the base64 of the private key's 32 bytes, or of these and the public key's 32 bytes.
-/// The text is never logged, because the description does not contain it.
+/// The key's text is `whsk_` followed by base64. The encoded bytes are the 32 bytes of the private key, which the 32
+/// bytes of the public key may follow. The description does not contain the text, so that the text is never logged.
 public struct WebhookSigningKey: Sendable, CustomStringConvertible {
     /// The beginning of a private key's text.
     public static let prefix = "whsk_"
@@ -18,8 +18,8 @@ public struct WebhookSigningKey: Sendable, CustomStringConvertible {
 
     /// Reads a key with or without its prefix.
     ///
-    /// - Returns: nil if the text after the prefix is not base64 of a key, or if its public key does not match its
-    ///   private key.
+    /// - Returns: nil if the text after the prefix is not base64 of a key, or if the public key in it does not match
+    ///   the private key.
     public init?(_ text: String) {
         let encoded = text.hasPrefix(Self.prefix) ? text.dropFirst(Self.prefix.count) : text[...]
         guard let bytes = Base64Text.decode(encoded), bytes.count == 32 || bytes.count == 64,
@@ -34,10 +34,10 @@ public struct WebhookSigningKey: Sendable, CustomStringConvertible {
 
     public var description: String { Self.prefix + "…" }
 
-    /// The key with which receivers verify the signatures of this key.
+    /// The public key, which receivers need to verify signatures of this key.
     public var publicKey: WebhookPublicKey { WebhookPublicKey(key.publicKey) }
 
-    /// - Throws: an error of the cryptography library if it gets no random bytes.
+    /// - Throws: an error of the cryptography library if the system provides no random bytes.
     func signature(of message: SignedMessage) throws -> [UInt8] {
         Array(try key.signature(for: message.head + message.body))
     }
@@ -45,7 +45,7 @@ public struct WebhookSigningKey: Sendable, CustomStringConvertible {
 
 /// A sender's public key, for signatures of the scheme `v1a`.
 ///
-/// Its text is `whpk_` followed by the base64 of its 32 bytes.
+/// The key's text is `whpk_` followed by the base64 of 32 bytes.
 public struct WebhookPublicKey: Sendable, CustomStringConvertible {
     /// The beginning of a public key's text.
     public static let prefix = "whpk_"
@@ -79,12 +79,12 @@ public struct WebhookPublicKey: Sendable, CustomStringConvertible {
 
 /// A secret that sender and receiver share, for signatures of the scheme `v1`.
 ///
-/// The scheme is HMAC-SHA256. The secret's text is `whsec_` followed by the base64 of 24 to 64 bytes. The text is never
-/// logged, because the description does not contain it.
+/// The scheme is HMAC-SHA256. The secret's text is `whsec_` followed by the base64 of 24 to 64 bytes. The description
+/// does not contain the text, so that the text is never logged.
 public struct WebhookSecret: Sendable, Hashable, CustomStringConvertible {
     /// The beginning of a secret's text.
     public static let prefix = "whsec_"
-    /// The allowed numbers of bytes of a secret.
+    /// The allowed sizes of a secret, in bytes.
     public static let sizes = 24...64
 
     let bytes: [UInt8]
@@ -115,7 +115,7 @@ public struct WebhookSecret: Sendable, Hashable, CustomStringConvertible {
         return Array(code.finalize())
     }
 
-    /// Compares two signatures. The duration is the same for every signature of the right length.
+    /// Compares two signatures. The comparison takes the same time for every signature of the right length.
     static func areSame(_ own: [UInt8], _ signature: [UInt8]) -> Bool {
         guard own.count == signature.count else { return false }
         return zip(own, signature).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) } == 0
@@ -126,14 +126,14 @@ public struct WebhookSecret: Sendable, Hashable, CustomStringConvertible {
 enum Base64Text {
     static func encode(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
 
-    /// Decodes a text; nil for a text that ``encode(_:)`` does not return, apart from missing padding.
+    /// Decodes a text. The padding may be missing. Nil for every other text that ``encode(_:)`` would not return.
     static func decode(_ text: some StringProtocol) -> [UInt8]? {
         let digits = text.utf8.count
         guard digits % 4 != 1, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else { return nil }
         let padded = String(text) + (digits % 4 == 0 ? "" : String(repeating: "=", count: 4 - digits % 4))
         guard let data = Data(base64Encoded: padded) else { return nil }
         let bytes = Array(data)
-        // only one text is accepted for each value, so unused bits of the last digit must be 0
+        // unused bits of the last digit must be 0, so that each value has only one accepted text
         return encode(bytes) == padded ? bytes : nil
     }
 }

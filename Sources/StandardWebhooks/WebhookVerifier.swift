@@ -7,16 +7,16 @@
 /// try verifier.verify(id: id, timestamp: timestamp, signatures: signatures, body: body, now: seconds)
 /// ```
 ///
-/// If a repeated message must not take effect twice, the caller must store the ids of messages for the time of
-/// `tolerance`.
+/// The verifier accepts repeated messages. If a message must not take effect twice, the caller must store the ids of
+/// messages for the time of `tolerance`.
 public struct WebhookVerifier: Sendable {
-    /// The default maximum difference between the time of a message and the receiver's time, in seconds.
+    /// The default of `tolerance`, in seconds.
     public static let usualTolerance: Int64 = 300
     /// The maximum length of an id, in bytes.
     public static let maximumIDBytes = 256
     /// The maximum length of a list of signatures, in bytes.
     ///
-    /// The number of signatures is limited, too, because cryptography costs time.
+    /// The number of signatures is limited as well, because verifying a signature costs time.
     public static let maximumSignatureBytes = 4_096
     public static let maximumSignatures = 16
 
@@ -25,9 +25,9 @@ public struct WebhookVerifier: Sendable {
     public let tolerance: Int64
 
     /// - Parameters:
-    ///   - secrets: the secrets that are valid at the moment: usually one secret, or two while the secret is changed.
+    ///   - secrets: the secrets that are valid at present: usually one secret, or two during a change of the secret.
     ///   - keys: the sender's public keys.
-    ///   - tolerance: the maximum difference between the times, in seconds; at least 0.
+    ///   - tolerance: the maximum difference between a message's time and the receiver's time, in seconds; at least 0.
     public init(secrets: [WebhookSecret], keys: [WebhookPublicKey] = [], tolerance: Int64 = usualTolerance) {
         self.secrets = secrets
         self.keys = keys
@@ -39,7 +39,8 @@ public struct WebhookVerifier: Sendable {
     /// Signatures of unknown schemes are skipped.
     ///
     /// - Parameters:
-    ///   - id: the value of the header `webhook-id`; nil if it is missing. The next two parameters are headers as well.
+    ///   - id: the value of the header `webhook-id`; nil if the header is missing. The next two parameters are also
+    ///     values of headers.
     ///   - body: the body exactly as it arrived.
     ///   - now: the receiver's time, in seconds since 1970.
     /// - Throws: ``WebhookVerificationError``.
@@ -58,9 +59,10 @@ public struct WebhookVerifier: Sendable {
         guard signatures.utf8.count <= Self.maximumSignatureBytes else { throw .tooManySignatures }
         let list = signatures.split(separator: " ")
         guard list.count <= Self.maximumSignatures else { throw .tooManySignatures }
-        // the message contains the received texts, so that exactly the signed bytes are verified
+        // the message is composed of the received texts, so that exactly the signed bytes are verified
         let message = SignedMessage(id: id, timestamp: seconds, body: body)
-        // a code is computed once for each secret, not for each signature, because a body may be long
+        // the expected signature is computed once for each secret, not for each received signature, because a body may
+        // be long
         let codes = secrets.map { $0.signature(of: message) }
         guard list.contains(where: { isGood($0, message, codes) }) else {
             throw list.contains { $0.hasPrefix("v1,") || $0.hasPrefix("v1a,") } ? .wrongSignature : .unknownScheme
@@ -71,7 +73,7 @@ public struct WebhookVerifier: Sendable {
         if -age > tolerance { throw .tooNew(seconds: -age) }
     }
 
-    /// Whether one signature of the list is valid.
+    /// Returns whether a signature of the list is valid.
     ///
     /// - Parameter codes: the signatures that the secrets produce for the message.
     private func isGood(_ signature: Substring, _ message: SignedMessage, _ codes: [[UInt8]]) -> Bool {
@@ -87,7 +89,7 @@ public struct WebhookVerifier: Sendable {
 
     /// Reads a time, which may have only digits and no leading zeros.
     ///
-    /// So the text is exactly the number that was signed.
+    /// Only such a text is identical to the text that was signed.
     private static func seconds(_ text: String) -> Int64? {
         guard text.utf8.count <= 12, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return Int64(text).flatMap { String($0) == text ? $0 : nil }
@@ -103,9 +105,9 @@ public enum WebhookVerificationError: Error, Sendable, Hashable, CustomStringCon
     case tooManySignatures
     /// No signature has a known scheme.
     case unknownScheme
-    /// No signature matches this id, time and body with one of the secrets or keys.
+    /// No signature was made for this id, time and body with one of the secrets or keys.
     case wrongSignature
-    /// The signature is valid, but the message is too old. The value is its age.
+    /// The signature is valid, but the message is too old. The value is the message's age.
     case tooOld(seconds: Int64)
     /// The signature is valid, but the time of the message is too far in the future.
     case tooNew(seconds: Int64)
@@ -137,8 +139,8 @@ public struct WebhookSigner: Sendable {
     private let key: WebhookSigningKey?
 
     /// - Parameters:
-    ///   - secrets: one secret, or two while the receiver changes to a new secret. Each produces one signature.
-    ///   - key: a key for an additional signature; nil for no additional signature.
+    ///   - secrets: one secret, or two while the receiver changes to a new secret. Each secret produces one signature.
+    ///   - key: a key, which produces one more signature; nil for none.
     public init(secrets: [WebhookSecret], key: WebhookSigningKey? = nil) {
         self.secrets = secrets
         self.key = key
@@ -147,11 +149,11 @@ public struct WebhookSigner: Sendable {
     /// The three headers of a message.
     ///
     /// - Parameters:
-    ///   - id: the message's id, which is the same for each attempt. It must not have a dot, so that no other message
-    ///     has the same signed bytes.
+    ///   - id: the message's id, which is the same for each attempt. The id must not contain a dot, because two
+    ///     different messages could then have the same signed bytes.
     ///   - timestamp: the time of this attempt, in seconds since 1970.
     ///   - body: the body exactly as it is sent.
-    /// - Throws: an error of the cryptography library if it gets no random bytes. Without a key, it does not throw.
+    /// - Throws: if there is a key, an error of the cryptography library when the system provides no random bytes.
     public func headers(id: String, timestamp: Int64, body: [UInt8]) throws -> [(name: String, value: String)] {
         precondition(!id.utf8.contains(UInt8(ascii: ".")), "an id with a dot would sign other messages, too")
         let message = SignedMessage(id: id, timestamp: timestamp, body: body)

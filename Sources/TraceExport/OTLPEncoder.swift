@@ -108,14 +108,14 @@ package struct OTLPEncoder: Sendable {
         case .int64(let number): writer.member("intValue", "\(number)")
         case .int32(let number): writer.member("intValue", "\(number)")
         case .bool(let value): writer.member("boolValue", value)
-        // the gateway has no attributes of other types; libraries' attributes of other types are written as text
+        // only attributes of libraries have other types, and they are written as text
         default: writer.member("stringValue", cut("\(value)"))
         }
         writer.endObject()
         writer.endObject()
     }
 
-    /// Returns the text or, if it is too long, its beginning without a cut character.
+    /// Returns the text. A text that is too long is cut between two characters.
     private func cut(_ text: String) -> String {
         guard text.utf8.count > Self.maximumBytes else { return text }
         var end = text.utf8.index(text.startIndex, offsetBy: Self.maximumBytes)
@@ -125,7 +125,7 @@ package struct OTLPEncoder: Sendable {
 
     /// The flags of a span: its `trace_flags`, and whether its parent is in another process.
     ///
-    /// The latter is known only for the span of a request.
+    /// Only the span of a request can have a parent in another process.
     private func flags(of span: SpanRecord) -> Int {
         let isKnown = 0x100
         let isRemote = 0x200
@@ -174,7 +174,7 @@ package struct SpanRecord: Sendable {
     }
 }
 
-/// A span of ``OTLPTracer``. It only has a record if its trace is recorded.
+/// A span of ``OTLPTracer``. The span has a record only if its trace is recorded.
 package struct ExportedSpan: Span {
     /// The maximum number of links of a span.
     static let maximumLinks = 128
@@ -210,10 +210,10 @@ package struct ExportedSpan: Span {
         }
     }
 
-    /// Does nothing. Events are not exported, because the log has them with the trace id.
+    /// Does nothing. Events are not exported, because the log contains them together with the trace id.
     package func addEvent(_ event: SpanEvent) {}
 
-    /// Records the type of the error. Its text is omitted, because it could contain user content.
+    /// Records the type of the error. The error's text is omitted, because it could contain user content.
     package func recordError<Instant: TracerInstant>(
         _ error: any Error,
         attributes: SpanAttributes,
@@ -227,7 +227,7 @@ package struct ExportedSpan: Span {
     }
 }
 
-/// The record of a span until its end.
+/// The record of a span that has not ended yet.
 private final class Recording: Sendable {
     private let state: Mutex<(record: SpanRecord, isOpen: Bool)>
     private let queue: SpanQueue
@@ -248,7 +248,7 @@ private final class Recording: Sendable {
         let ended: SpanRecord? = state.withLock { state in
             guard state.isOpen else { return nil }
             state.isOpen = false
-            // the system's clock may have been set back
+            // the system's clock may have been set back during the span
             state.record.end = max(state.record.start, moment)
             return state.record
         }

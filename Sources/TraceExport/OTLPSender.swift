@@ -31,10 +31,9 @@ package final class OTLPSender: Sendable {
         configuration.timeout.connect = .seconds(3)
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.httpVersion = .http1Only
-        // exports are not traced, because each would cause another export
+        // exports are not traced, because the spans of an export would cause another export
         configuration.tracing.tracer = nil
-        // requests and connections use one event loop, for the reason that is given at the initializer of
-        // HTTPUpstream's clients
+        // requests and connections use one event loop; HTTPUpstreamConfiguration.swift explains why
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         client = HTTPClient(eventLoopGroupProvider: .shared(loop), configuration: configuration)
     }
@@ -47,7 +46,7 @@ package final class OTLPSender: Sendable {
         }
     }
 
-    /// Sends a request. It never throws, because every failure is an answer.
+    /// Sends a request. Failures are returned as an ``ExportAnswer``.
     package func send(_ body: [UInt8], within timeout: Duration) async -> ExportAnswer {
         var fields = HTTPHeaders(headers.map { ($0.name, $0.value) })
         fields.replaceOrAdd(name: "Content-Type", value: "application/json")
@@ -79,7 +78,7 @@ package final class OTLPSender: Sendable {
         }
     }
 
-    /// The meaning of a response (OTLP 1.9, OTLP/HTTP Response).
+    /// Returns the meaning of a response (OTLP 1.9, OTLP/HTTP Response).
     static func answer(_ status: Int, _ retryAfter: String?, _ body: [UInt8]) -> ExportAnswer {
         switch status {
         case 200...299: return .accepted(rejected: rejected(body))
@@ -90,8 +89,8 @@ package final class OTLPSender: Sendable {
         }
     }
 
-    /// The number of spans that the receiver rejects. It is a 64-bit number, which should be a string, but some
-    /// receivers send a number.
+    /// Returns the number of spans that the receiver rejected. As a 64-bit number it should be a string in JSON, but
+    /// some receivers send a JSON number.
     private static func rejected(_ body: [UInt8]) -> Int {
         guard let value = (try? JSONTree(parsing: body))?.root["partialSuccess"]?["rejectedSpans"] else { return 0 }
         let text = value.kind == .number ? String(decoding: value.raw, as: UTF8.self) : value.string
@@ -99,7 +98,8 @@ package final class OTLPSender: Sendable {
     }
 }
 
-/// Ended spans that wait for the exporter. If the receiver is too slow and the queue is full, new spans are dropped.
+/// A queue of ended spans, which wait for the exporter. If the queue is full because the receiver is too slow, new
+/// spans are dropped.
 ///
 /// Adding a span never waits.
 package final class SpanQueue: Sendable {
@@ -137,7 +137,7 @@ package final class SpanQueue: Sendable {
         if count == batch { signal.yield() }
     }
 
-    /// Removes and returns the oldest spans, as many as fit into a request.
+    /// Removes and returns the oldest spans, at most ``batch``.
     func takeBatch() -> [SpanRecord] {
         spans.withLock { spans in
             let taken = Array(spans.prefix(batch))

@@ -3,9 +3,9 @@ import SyncModel
 
 /// The response to an export.
 package enum ExportAnswer: Sendable {
-    /// Accepted, except for a number of spans.
+    /// The receiver has accepted all spans except for the given number.
     case accepted(rejected: Int)
-    /// The receiver cannot process the request, and could not process it later.
+    /// The receiver cannot process the request, and could not process a repeated request either.
     case refused(String)
     /// The receiver is unavailable or overloaded.
     case failed(String, retryAfter: Duration? = nil)
@@ -13,7 +13,7 @@ package enum ExportAnswer: Sendable {
 
 /// Sends the spans of the queue, batch by batch, and retries with back-off while the receiver is unavailable.
 struct SpanExport {
-    /// Sends a request within a time limit.
+    /// A function that sends a request within a time limit.
     typealias Send = @Sendable (_ body: [UInt8], _ timeout: Duration) async -> ExportAnswer
 
     static let timeout: Duration = .seconds(5)
@@ -47,7 +47,7 @@ struct SpanExport {
 
     /// Sends the waiting spans at each signal of the queue, until the queue is closed or the task is cancelled.
     ///
-    /// A cancellation ends the current request. Its batch is kept for ``flush(within:)``.
+    /// A cancellation ends the current request. The batch of this request is kept for ``flush(within:)``.
     mutating func serve() async {
         for await _ in queue.signals { await run() }
     }
@@ -58,7 +58,7 @@ struct SpanExport {
         while !Task.isCancelled, await sendNext(within: Self.timeout) {}
     }
 
-    /// Sends the waiting spans a last time, and drops spans that could not be sent within the time.
+    /// Tries a last time to send the waiting spans, and drops all spans that cannot be sent within the time.
     mutating func flush(within limit: Duration) async {
         let end = now() + limit
         while case let rest = end - now(), rest > .zero, await sendNext(within: min(rest, Self.timeout)) {}
@@ -85,7 +85,7 @@ struct SpanExport {
             if backoff.fail(at: now(), jitter: 1) { log(reason) }
             batch = []
             return false
-        // the end of the task has ended the request, and not the receiver
+        // the request failed because the task was cancelled, and not because of the receiver
         case .failed where Task.isCancelled:
             return false
         case .failed(let reason, let pause):
@@ -105,7 +105,7 @@ struct SpanExport {
     }
 }
 
-/// The pauses after failed exports, which double up to a limit.
+/// The pauses after failed exports. A pause doubles after each failure, up to a limit.
 struct ExportBackoff {
     static let base: Duration = .seconds(1)
     static let cap: Duration = .seconds(60)
@@ -113,15 +113,15 @@ struct ExportBackoff {
     private var failures = 0
     private var retryAt: ContinuousClock.Instant?
 
-    /// Whether an export may be attempted.
+    /// Returns whether an export may be attempted.
     func permits(at now: ContinuousClock.Instant) -> Bool { retryAt.map { $0 <= now } ?? true }
 
     /// Records a failure.
     ///
     /// - Parameters:
-    ///   - pause: the pause that the receiver requests, which is limited to ``cap``.
-    ///   - jitter: a number from 0 to 1. The pause is between half of the back-off and the whole back-off.
-    /// - Returns: whether this is the first failure of an outage.
+    ///   - pause: the pause that the receiver has requested. It is limited to ``cap``.
+    ///   - jitter: a number from 0 to 1, which places the pause between half of the back-off and the whole back-off.
+    /// - Returns: whether the failure is the first of an outage.
     mutating func fail(at now: ContinuousClock.Instant, atLeast pause: Duration? = nil, jitter: Double) -> Bool {
         let backoff = min(Self.cap, Self.base * (1 << min(failures, 10)))
         failures += 1
@@ -131,7 +131,7 @@ struct ExportBackoff {
 
     /// Records a success.
     ///
-    /// - Returns: whether an outage has ended.
+    /// - Returns: whether the success ends an outage.
     mutating func succeed() -> Bool {
         defer { self = ExportBackoff() }
         return failures > 0

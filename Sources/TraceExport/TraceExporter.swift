@@ -4,10 +4,10 @@ import Spans
 package import SyncModel
 package import Tracing
 
-/// Exports spans in the background, until graceful shutdown. It must start before all services that record spans, and
-/// end after them.
+/// Exports spans in the background, until graceful shutdown. The exporter must start before all services that record
+/// spans, and end after them.
 package final class TraceExporter: Service {
-    /// The interval at which spans are sent. A full batch is sent earlier.
+    /// The interval at which spans are sent. A full batch is sent without waiting for this interval.
     private static let interval: Duration = .seconds(1)
     /// The time limit for sending the last spans at shutdown.
     private static let grace: Duration = .seconds(2)
@@ -26,7 +26,8 @@ package final class TraceExporter: Service {
         queue = SpanQueue(metrics: metrics)
     }
 
-    /// Makes the process record spans, which this exporter sends. Call it once, before the first span.
+    /// Installs the tracer of the process. This exporter sends the tracer's spans. Call this method once, before the
+    /// first span.
     package func bootstrap(_ sampler: TraceSampler) {
         InstrumentationSystem.bootstrap(OTLPTracer(sampler, to: queue))
     }
@@ -42,7 +43,7 @@ package final class TraceExporter: Service {
                 try? await Task.sleep(for: Self.interval)
             }
         }
-        // a separate task, so that a graceful shutdown can end a request without the cancellation of this task
+        // a separate task, so that a graceful shutdown can cancel a request without cancelling the task of `run`
         let serving = Task {
             var export = export
             await export.serve()
@@ -83,7 +84,7 @@ package struct OTLPTracer: Tracer {
         let parent = context.trace
         let trace = parent ?? TraceContext()
         let isRecorded = sampler.records(trace.traceID, under: parent)
-        // an unrecorded trace without a parent, as most traces are, needs no other span id
+        // most traces are not recorded and have no parent; their span needs no second span id
         let position = isRecorded || parent != nil ? trace.child(sampled: isRecorded) : trace
         context.trace = position
         let record = SpanRecord(
@@ -118,23 +119,24 @@ package struct OTLPTracer: Tracer {
     package func forceFlush() {}
 }
 
-/// Decides whether a trace is recorded, by the samplers of OpenTelemetry.
+/// Decides whether a trace is recorded, by the rules of OpenTelemetry's samplers.
 ///
-/// A decision by ratio depends only on the trace id. So all gateways, and other programs with the same rule, record the
-/// same traces.
+/// If a sampler decides by ratio, the decision depends only on the trace id. As a result, all gateways and all other
+/// programs with the same rule record the same traces.
 package struct TraceSampler: Sendable, Equatable {
     /// The random part of a trace id (W3C Trace Context, level 2).
     private static let randomBits = 56
     private static let mask: UInt64 = 1 << randomBits - 1
 
-    /// Whether a span with a parent follows the decision of its parent.
+    /// Whether a span with a parent is recorded if and only if the parent is recorded.
     private let followsParents: Bool
-    /// The smallest random part with which a trace id is recorded. If it is above ``mask``, no trace is recorded.
+    /// A trace is recorded if the random part of its id is at least this number. If the threshold is above ``mask``, no
+    /// trace is recorded.
     private let threshold: UInt64
 
     /// - Parameters:
     ///   - name: a value of `OTEL_TRACES_SAMPLER`.
-    ///   - ratio: the share of traces that samplers by ratio record, 0 to 1.
+    ///   - ratio: the share of traces that a sampler by ratio records, from 0 to 1.
     package init?(_ name: String, ratio: Double) {
         let share: Double
         switch name {
@@ -147,7 +149,7 @@ package struct TraceSampler: Sendable, Equatable {
         threshold = UInt64(((1 - share) * Double(Self.mask + 1)).rounded())
     }
 
-    /// Whether a span is recorded.
+    /// Returns whether a span is recorded.
     package func records(_ traceID: UInt128, under parent: TraceContext?) -> Bool {
         if followsParents, let parent { return parent.isSampled }
         return UInt64(truncatingIfNeeded: traceID) & Self.mask >= threshold

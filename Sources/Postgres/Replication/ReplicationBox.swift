@@ -15,9 +15,9 @@ final class ReplicationBox: Sendable {
         var sent = LogPosition.zero
         /// Whether the server requested a status message since the last confirmation.
         var isStatusRequested = false
-        /// The end of the last transaction that was received, whether or not the reader has taken it.
+        /// The end of the last transaction that was received, even if the reader has not taken it yet.
         var lastCommit = LogPosition.zero
-        /// Whether a transaction has begun, and its end has not arrived yet.
+        /// Whether the beginning of a transaction has arrived, but its end has not arrived yet.
         var isWithin = false
         var isClosing = false
         var failure: PostgresError?
@@ -111,8 +111,8 @@ final class ReplicationBox: Sendable {
 
     /// Returns the position to report to the server, which has sent everything up to `sent`.
     ///
-    /// If the reader has confirmed all changes that were received, it is `sent`, so that the server can discard the log
-    /// of changes in other tables.
+    /// If the reader has confirmed all changes that were received, the reported position is `sent`. The server can then
+    /// discard the log of changes in other tables.
     func progress(sent: LogPosition, isRequested: Bool, confirmsIdle: Bool) -> LogPosition {
         state.withLock { state in
             state.sent = max(state.sent, sent)

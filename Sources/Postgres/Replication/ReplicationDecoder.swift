@@ -1,7 +1,7 @@
 /// Reads messages of `pgoutput`.
 ///
 /// The bytes come from a server that the operator does not control. For any input, the decoder reads only within the
-/// bytes, and creates no values that are larger than the input.
+/// bytes, and never creates a value that is larger than the input.
 struct ReplicationDecoder {
     private let bytes: UnsafeRawBufferPointer
     private var offset = 0
@@ -63,7 +63,7 @@ struct ReplicationDecoder {
         return ReplicationRelation(id: id, schema: schema, name: name, columns: columns)
     }
 
-    /// Reads the previous state of a row, if there is one, and the mark after it.
+    /// Reads the previous state of a row, if the message contains it, and the mark that follows.
     private mutating func oldTuple(
         isAlone: Bool = false
     ) throws(PostgresError) -> (tuple: ReplicationTuple?, mark: UInt8) {
@@ -98,9 +98,9 @@ struct ReplicationDecoder {
         return Value(bigEndian: part.loadUnaligned(as: type))
     }
 
-    /// Reads the number of parts that follow, each with at least the given number of bytes.
+    /// Reads the number of the parts that follow. Each part has at least the given number of bytes.
     ///
-    /// The number cannot exceed the remaining bytes.
+    /// Throws if the remaining bytes are too few for this number of parts.
     private mutating func count<Value: FixedWidthInteger>(
         _ type: Value.Type,
         each size: Int
@@ -133,8 +133,8 @@ struct ReplicationDecoder {
 
 /// A message of the output plug-in `pgoutput` about one position in the log.
 ///
-/// The format is version 1 of "Logical Replication Message Formats" in PostgreSQL's manual. Each transaction is
-/// complete, and transactions are in the order of their commits.
+/// The format is version 1 of "Logical Replication Message Formats" in PostgreSQL's manual. The messages of a
+/// transaction are not mixed with those of other transactions. Transactions arrive in commit order.
 public enum ReplicationMessage: Sendable, Hashable {
     /// A transaction whose changes follow.
     ///
@@ -145,14 +145,14 @@ public enum ReplicationMessage: Sendable, Hashable {
     case commit(end: LogPosition)
     /// The structure of a table whose changes follow.
     ///
-    /// It is sent before the table's first change, and again after the structure has changed.
+    /// The server sends this message before the table's first change, and again after the structure has changed.
     case relation(ReplicationRelation)
     /// A row was inserted.
     case insertion(table: UInt32, new: ReplicationTuple)
     /// A row was updated; `new` is its new state.
     ///
-    /// `old` has the previous values of the columns that identify the row, if they have changed. With REPLICA IDENTITY
-    /// FULL, it has the whole old row.
+    /// If the columns that identify the row have changed, `old` has their previous values. With REPLICA IDENTITY FULL,
+    /// `old` is the whole old row.
     case row(table: UInt32, old: ReplicationTuple?, new: ReplicationTuple)
     /// A row was deleted; `old` has the columns that identified it.
     ///
@@ -160,7 +160,7 @@ public enum ReplicationMessage: Sendable, Hashable {
     case deletion(table: UInt32, old: ReplicationTuple)
     /// Tables were emptied.
     case truncation(tables: [UInt32])
-    /// A message without changes of rows: an origin, the name of a type, or a message of `pg_logical_emit_message`.
+    /// A message without row changes: an origin, the name of a type, or a message of `pg_logical_emit_message`.
     case other
 }
 
@@ -168,7 +168,7 @@ public enum ReplicationMessage: Sendable, Hashable {
 public struct ReplicationRelation: Sendable, Hashable {
     public struct Column: Sendable, Hashable {
         public let name: String
-        /// The type's number. Built-in types have the same numbers on all servers.
+        /// The type's OID. A built-in type has the same OID on all servers.
         public let type: UInt32
         /// Whether the column is part of a row's identity.
         public let isKey: Bool
@@ -183,17 +183,17 @@ public struct ReplicationRelation: Sendable, Hashable {
 /// A row's values in the order of its table's columns.
 public typealias ReplicationTuple = [ReplicationValue]
 
-/// A value as its type's output function writes it.
+/// A value in the text form that the type's output function writes.
 public enum ReplicationValue: Sendable, Hashable {
     case null
-    /// A large value that is not sent, because it was not changed.
+    /// A large value that the server did not send, because it has not changed.
     case unchanged
     case text([UInt8])
 }
 
-/// A position in a server's write-ahead log (`pg_lsn`): the number of bytes since its beginning.
+/// A position in a server's write-ahead log (`pg_lsn`): the number of bytes since the beginning of the log.
 public struct LogPosition: Sendable, Hashable, Comparable, CustomStringConvertible {
-    /// No position. In the request for a stream, it means the position of the slot.
+    /// No position. A stream that is requested with this value begins at the position of the slot.
     public static let zero = LogPosition(0)
 
     public let bytes: UInt64

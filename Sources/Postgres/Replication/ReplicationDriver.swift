@@ -1,8 +1,8 @@
 import CLibPQ
 import Glibc
 
-/// The work of a stream's thread, which alone uses this object. It connects, requests the stream, and reads it to the
-/// end.
+/// The work of a stream's thread: it connects, requests the stream, and reads the stream to its end. No other thread
+/// uses this object.
 final class ReplicationDriver {
     private let handle: LibPQConnection
     private let configuration: ConnectionConfiguration
@@ -13,7 +13,7 @@ final class ReplicationDriver {
     /// The position that was last reported to the server.
     private var told = LogPosition.zero
     private var isAnswerDue = false
-    /// The number of bytes of an incomplete message that were received.
+    /// The number of bytes that were received of a message that is still incomplete.
     private var bytesOfPart = 0
 
     private init(
@@ -24,7 +24,7 @@ final class ReplicationDriver {
         self.configuration = configuration
         self.source = source
         self.box = box
-        // the format of values must not depend on settings of the server, the database or the role
+        // these settings fix the format of values, which must not depend on the server, the database or the role
         handle = try LibPQConnection(
             connecting: configuration,
             [
@@ -116,7 +116,7 @@ final class ReplicationDriver {
                 nextStatus = ContinuousClock.now + source.statusInterval
             }
             guard let isMore = handle.flush() else { throw lost() }
-            // nothing is read while the buffer is full, so the server has to wait for the reader
+            // while the buffer is full, nothing is read, so that the server has to wait for the reader
             let events = (box.bytesAhead < source.maximumBytesAhead ? POLLIN : 0) | (isMore ? POLLOUT : 0)
             _ = try wait(for: events, until: nextStatus, isServing: true)
         }
@@ -172,8 +172,8 @@ final class ReplicationDriver {
         func add<Value: FixedWidthInteger>(_ value: Value) {
             withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
         }
-        // the positions that were written, flushed and applied: all three are the confirmed position, because data that
-        // are received but not confirmed may be lost at any moment
+        // the positions up to which data were written, flushed and applied: all three are the confirmed position,
+        // because data that the reader has not confirmed may be lost at any moment
         for _ in 0..<3 { add(progress.bytes) }
         var now = timespec()
         clock_gettime(CLOCK_REALTIME, &now)
@@ -234,7 +234,8 @@ extension LibPQConnection {
         }
     }
 
-    /// The number of bytes that the operating system has received, and that are not read yet. They may be encrypted.
+    /// The number of bytes that the operating system has received and libpq has not read yet. The bytes may be
+    /// encrypted.
     var bytesWaiting: Int {
         var count: Int32 = 0
         return ioctl(socket, UInt(FIONREAD), &count) == 0 ? Int(count) : 0

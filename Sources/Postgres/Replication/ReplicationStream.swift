@@ -2,33 +2,33 @@ import Synchronization
 
 /// The committed changes of a server's other sessions, from a logical replication slot.
 ///
-/// The slot uses `pgoutput`. A separate thread reads ahead up to its memory limit, and reports the reader's position to
+/// The slot uses `pgoutput`. A separate thread reads ahead up to its memory limit. It reports the reader's position to
 /// the server, which keeps its log from this position on.
 ///
-/// After a connection was lost, a new stream begins after the last confirmed position. So a reader can receive
+/// If the connection was lost, the next stream begins after the last confirmed position. A reader can therefore receive
 /// unconfirmed changes again.
 public final class ReplicationStream: Sendable {
     /// The slot and the publications to read.
     public struct Source: Sendable {
-        /// The slot, created for `pgoutput`. Only one stream at a time can read it; the server refuses a second one
-        /// (55006).
+        /// The name of the slot, which was created for `pgoutput`. Only one stream at a time can read a slot. The
+        /// server refuses a second stream (55006).
         public var slot: String
         public var publications: [String]
         /// The maximum number of bytes of messages that are read ahead.
         ///
-        /// A larger message is only read when no other message waits.
+        /// A message that is larger than this limit is read only when no other message waits.
         public var maximumBytesAhead = 4 << 20
         /// The maximum size of a message in bytes. A larger message ends the stream.
         ///
-        /// While a message is incomplete, its size is the number of bytes that the operating system reports as
+        /// As the size of an incomplete message, the stream uses the number of bytes that the operating system has
         /// received.
         public var maximumMessageBytes = 64 << 20
         /// The maximum interval between reports of the reader's position to the server.
         ///
         /// The server disconnects a silent reader after its `wal_sender_timeout`, a minute by default.
         public var statusInterval: Duration = .seconds(10)
-        /// Whether a stream without unconfirmed changes confirms everything that the server has sent, such as changes
-        /// of other tables.
+        /// Whether the stream, while it has no unconfirmed changes, confirms everything that the server has sent, such
+        /// as changes of other tables.
         ///
         /// Set it to false if the reader must store each position before the server receives it. The reader then
         /// confirms ``ReplicationStream/idlePosition`` itself.
@@ -42,8 +42,8 @@ public final class ReplicationStream: Sendable {
 
     /// A message with its position in the log.
     ///
-    /// Entries are in commit order of their transactions, so positions may decrease from one transaction to the next.
-    /// Those of one row only increase.
+    /// Entries are in the commit order of their transactions, so positions may decrease from one transaction to the
+    /// next. The positions of entries about the same row only increase.
     public struct Entry: Sendable, Hashable {
         public let position: LogPosition
         public let message: ReplicationMessage
@@ -79,7 +79,7 @@ public final class ReplicationStream: Sendable {
         return stream
     }
 
-    /// Returns the entries since the last call, in order. It waits until there is at least one.
+    /// Returns the entries since the last call, in order, and waits until there is at least one entry.
     ///
     /// Only one task at a time may wait.
     ///
@@ -95,13 +95,14 @@ public final class ReplicationStream: Sendable {
 
     /// Confirms that the reader has stored everything up to a position.
     ///
-    /// The position is the end of a transaction, from its `commit`. The server may discard the log before it, and no
-    /// later stream of the slot begins before it.
+    /// The position is the end of a transaction, as in ``ReplicationMessage/commit(end:)``. The server may discard the
+    /// log before this position, and no later stream of the slot begins before this position.
     public func confirm(_ position: LogPosition) { box.confirm(position) }
 
-    /// The position up to which the server has sent its log, if the reader has confirmed every change before it.
+    /// The position up to which the server has sent its log, if the reader has confirmed every change before this
+    /// position.
     ///
-    /// It is nil while changes are unconfirmed or wait for the reader.
+    /// Nil while changes are unconfirmed or wait for the reader.
     public var idlePosition: IdlePosition? { box.idlePosition }
 
     /// A position that a reader without unconfirmed changes may confirm.
@@ -112,7 +113,7 @@ public final class ReplicationStream: Sendable {
         public let isRequested: Bool
     }
 
-    /// Ends the stream, after the reader's position was reported to the server. After that, `next` throws.
+    /// Reports the reader's position to the server, and ends the stream. Later calls of `next` throw.
     public func close() { box.close() }
 
     /// Ends the stream and returns when its thread has ended.

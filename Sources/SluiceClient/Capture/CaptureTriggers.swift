@@ -1,17 +1,17 @@
 import GRDB
 
-/// Triggers that note the keys of rows whose mapped columns the app changes.
+/// Triggers that record the keys of rows in which the app changes a mapped column.
 ///
-/// They are temporary and belong to the connection for writing. In the schema they would make GRDB's
-/// `eraseDatabaseOnSchemaChange` erase the file, and a rebuilt table would lose them.
+/// The triggers are temporary and belong to the writing connection. Permanent triggers would be part of the schema:
+/// GRDB's `eraseDatabaseOnSchemaChange` would then erase the file, and rebuilding a table would drop its triggers.
 struct CaptureTriggers {
     private let map: EntityMap
     private let db: Database
 
     init(_ map: EntityMap, _ db: Database) { (self.map, self.db) = (map, db) }
 
-    /// - Parameter isDurable: whether the keys outlive the process. Otherwise a temporary table hides the library's
-    ///   table of the same name.
+    /// - Parameter isDurable: whether the recorded keys outlive the process. If not, they are stored in a temporary
+    ///   table, which hides the library's table of the same name.
     func install(isDurable: Bool) throws {
         try remove()
         try db.execute(sql: "CREATE TEMP TABLE sluice_applying (id INTEGER PRIMARY KEY)")
@@ -42,7 +42,7 @@ struct CaptureTriggers {
     private func install(_ entity: EntitySync) throws {
         let (table, key) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
         let columns = ([entity.key.column] + entity.columns.map(\.name)).map(\.quotedDatabaseIdentifier)
-        // without ON CONFLICT, because the conflict clause of the app's own statement would override it
+        // the statement has no ON CONFLICT clause, because the conflict clause of the app's statement would override it
         func note(_ row: String) -> String {
             """
             INSERT INTO sluice_captured (entity_type, key) SELECT '\(entity.entityType)', \(row).\(key)

@@ -1,10 +1,10 @@
 import Foundation
 import GRDB
 
-/// Rows that the app has changed and that triggers have noted, until they are enqueued or reported.
+/// The rows that the app has changed. Triggers record the rows, until the changes are enqueued or reported.
 struct CapturedRows: Sendable {
     private let map: EntityMap
-    /// Whether the client has triggers.
+    /// Whether the client uses triggers.
     let isOn: Bool
     private let mode: SluiceClient.Capture
 
@@ -22,7 +22,7 @@ struct CapturedRows: Sendable {
 
     // MARK: - The client's beginning
 
-    /// Enqueues the changes that the last process noted and did not enqueue, and installs the triggers.
+    /// Enqueues the changes that the previous process recorded but did not enqueue, and installs the triggers.
     func begin(_ database: any DatabaseWriter, now: Date) throws {
         let isAny = try database.read { try Self.isAny($0) }
         guard isOn || isAny else { return }
@@ -39,7 +39,7 @@ struct CapturedRows: Sendable {
         guard isOn else { return nil }
         return DatabaseRegionObservation(tracking: map.entities.map { Table($0.table) }).start(
             in: database,
-            // ignored: other code that uses the database gets the same errors
+            // errors are ignored, because other code that uses the database gets the same errors
             onError: { _ in },
             onChange: { db in if (try? Self.isAny(db)) ?? false { onChange() } }
         )
@@ -51,7 +51,7 @@ struct CapturedRows: Sendable {
 
     // MARK: - The library's own writes
 
-    /// Enqueues the app's earlier changes, and prevents the triggers from noting the body's writes.
+    /// Enqueues the app's earlier changes, and runs `body` without recording its writes.
     func applying<Value>(_ db: Database, now: Date, _ body: () throws -> Value) throws -> Value {
         guard isOn else { return try body() }
         if mode == .triggers { try enqueueAll(db, now: now) }
@@ -63,9 +63,10 @@ struct CapturedRows: Sendable {
 
     // MARK: - Enqueuing
 
-    /// Enqueues the noted changes: creates first, each after the rows to which it refers, and deletions last.
+    /// Enqueues the recorded changes: creates first, then updates, and deletions last. A create follows the creates of
+    /// the rows to which it refers.
     ///
-    /// A row that cannot be enqueued stays noted, with the reason.
+    /// A row that cannot be enqueued stays recorded, together with the reason.
     ///
     /// - Parameter except: a row that the app enqueues itself.
     func enqueueAll(_ db: Database, now: Date, except: EntityName? = nil) throws {
@@ -95,7 +96,7 @@ struct CapturedRows: Sendable {
                 case nil: break
                 case .created(let values):
                     guard try unknown.enqueue(values, of: noted.entity) == 0 else { break }
-                    // an earlier entity with this key was given up or deleted, so this row is a new entity
+                    // an earlier entity with this key was discarded or deleted, so this row is a new entity
                     try enqueue(Write(.create, row: values, of: type), db, now)
                 case .changed(let values, _): try enqueue(Write(.update, row: values, of: type), db, now)
                 case .deleted: try enqueue(Write(deletionOf: noted.key, of: type), db, now)
@@ -120,7 +121,7 @@ struct CapturedRows: Sendable {
         noted.entity.key.text(of: noted.key).map { EntityName(noted.entity.entityType, $0) }
     }
 
-    /// - Parameter body: returns whether the row requires no further work.
+    /// - Parameter body: returns true if the row requires no further work.
     private func settle(_ noted: Noted, _ db: Database, _ body: () throws -> Bool) throws {
         var (isDone, problem): (Bool, String?) = (false, nil)
         do {
@@ -141,7 +142,7 @@ struct CapturedRows: Sendable {
 
     // MARK: - Reporting
 
-    /// Returns each row that the app has changed without calling the library, once.
+    /// Returns the rows that the app has changed without calling the library. Each row is returned only once.
     func takeMissed(_ db: Database, now: Date) throws -> [MissedChange] {
         defer { try? db.execute(sql: "DELETE FROM sluice_captured") }
         let comparison = RowComparison(map, Projection(map, db, now: now), db)

@@ -5,24 +5,24 @@ extension SluiceClient {
     public enum Capture: Sendable {
         /// The app calls ``SluiceClient/insert(_:options:)`` and similar methods, or ``SluiceClient/enqueue(_:in:)``.
         case calls
-        /// Triggers find the app's changes of the tables' mapped columns.
+        /// Triggers detect the app's changes to mapped columns.
         ///
-        /// The app writes its tables as if there were no library. It can still call the library for a write with
-        /// ``Write/Options``. Changes of a row that are made shortly after each other become one write.
+        /// The app writes its tables without calling the library. For a write with ``Write/Options``, the app can still
+        /// call the library. Changes of a row that follow each other shortly become one write.
         ///
-        /// The triggers belong to the client's own connection for writing. They do not note other processes' writes.
+        /// The triggers belong to the client's writing connection, and do not detect the writes of other processes.
         case triggers
     }
 
     /// Returns the rows whose mapped columns differ from the enqueued and pulled data.
     ///
-    /// With ``Capture/calls`` each such row is a fault of the app: a change without a call. No other phone gets the
-    /// change, and the next pull of the row overwrites it.
+    /// With ``Capture/calls``, each returned row is an error of the app, which changed the row without calling the
+    /// library. No other phone receives the change, and the next pull of the row overwrites the change.
     ///
-    /// The method compares all rows of all synchronized tables: call it in tests and debug builds.
-    /// ``Configuration/onMissedChanges`` reports such rows as they occur.
+    /// Call this method only in tests and debug builds, because it compares all rows of all synchronized tables.
+    /// ``Configuration/onMissedChanges`` reports the rows after each transaction.
     ///
-    /// With ``Capture/triggers`` the returned rows are not enqueued yet, or cannot be enqueued
+    /// With ``Capture/triggers``, the returned rows are not enqueued yet or cannot be enqueued
     /// (``MissedChange/Kind/invalid(_:)``).
     ///
     /// - Throws: the database's errors.

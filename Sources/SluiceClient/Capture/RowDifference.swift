@@ -1,12 +1,12 @@
 import GRDB
 
-/// The difference between a row of the app and the document that the library has for it.
+/// The difference between a row of the app and the library's document for the row.
 enum RowDifference: Sendable {
     /// The library has no record of the row.
     case created([String: DatabaseValue])
-    /// These columns differ.
+    /// The row and the document differ in these columns.
     case changed([String: DatabaseValue], columns: [String])
-    /// The row is gone, and the document still exists.
+    /// The row no longer exists, but the document still exists.
     case deleted
 }
 
@@ -21,7 +21,7 @@ struct RowComparison {
     }
 
     /// - Parameter key: the key column's value.
-    /// - Returns: the difference, or nil.
+    /// - Returns: the difference; nil if the row and the document are equal.
     /// - Throws: ``SluiceError/invalid(_:)`` for a row that cannot be written as a document.
     func difference(_ entity: EntitySync, _ key: DatabaseValue) throws -> RowDifference? {
         guard let text = entity.key.text(of: key) else { throw SluiceError.invalid("\(key) is not a valid key") }
@@ -54,12 +54,12 @@ struct RowComparison {
 
     // MARK: - All rows
 
-    /// Returns the differences of all rows of a type, except those of held rows, which the library could not write.
+    /// Returns the differences of all rows of a type, except for held rows, which the library could not write.
     func missed(of entity: EntitySync) throws -> [MissedChange] {
         try keys(of: entity).compactMap { try missed(entity, $0) }
     }
 
-    /// Returns the difference in the form that the app receives, or nil.
+    /// Returns the difference in the form that the app receives; nil if there is no difference.
     func missed(_ entity: EntitySync, _ key: DatabaseValue) throws -> MissedChange? {
         let text = entity.key.text(of: key) ?? "\(key)"
         do {
@@ -69,7 +69,7 @@ struct RowComparison {
         }
     }
 
-    /// The keys of the table, of the documents and of the edits on top of them.
+    /// Returns the keys of all rows of the table, of all documents, and of all edits that wait on top of documents.
     private func keys(of entity: EntitySync) throws -> [DatabaseValue] {
         let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
         let held = try String.fetchSet(

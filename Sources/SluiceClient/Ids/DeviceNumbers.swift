@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// The counters of types with device ids, which are SQLite's counters of `AUTOINCREMENT` keys.
+/// The counters of types with device ids. They are SQLite's counters for `AUTOINCREMENT` keys.
 struct DeviceNumbers {
     private let map: EntityMap
     private let db: Database
@@ -13,7 +13,7 @@ struct DeviceNumbers {
 
     private var entities: [EntitySync] { map.entities.filter { $0.idSpace == .device } }
 
-    /// Returns the number of the next row of each type.
+    /// Returns the number that the next row of each type gets.
     func next() throws -> NextLocalIDs {
         try entities.reduce(into: [:]) { numbers, entity in
             let highest = try Int64.fetchOne(
@@ -21,12 +21,12 @@ struct DeviceNumbers {
                 sql: "SELECT seq FROM sqlite_sequence WHERE lower(name) = lower(?)",
                 arguments: [entity.table]
             )
-            // after the last possible number the counter stays unchanged: SQLite assigns no number after it
+            // the counter stops at the highest possible number, after which SQLite assigns no more numbers
             numbers[entity.entityType] = min(max(highest ?? 0, 0), .max - 1) + 1
         }
     }
 
-    /// Advances the counters to these numbers, unless the counters are already higher.
+    /// Advances each counter to the given number, if the counter is lower.
     func raise(to numbers: NextLocalIDs) throws {
         for entity in entities {
             guard let next = numbers[entity.entityType], next > 1 else { continue }
@@ -35,7 +35,7 @@ struct DeviceNumbers {
                 arguments: [next - 1, entity.table]
             )
             if db.changesCount > 0 { continue }
-            // SQLite stores the name in the case with which the table was created; the app may use any case
+            // SQLite stores the table's name in the case of its CREATE statement; the app may use any case
             try db.execute(
                 sql: """
                     INSERT INTO sqlite_sequence (name, seq)
@@ -46,7 +46,7 @@ struct DeviceNumbers {
         }
     }
 
-    /// Records that the gateway's numbers for rows of this phone may differ from the rows' keys.
+    /// Records that the gateway's numbers for rows may differ from the keys of these rows on this phone.
     static func noteOthers(_ db: Database) throws {
         try db.execute(sql: "UPDATE sluice_device SET has_other_numbers = 1")
     }
@@ -55,8 +55,9 @@ struct DeviceNumbers {
         try Bool.fetchOne(db, sql: "SELECT has_other_numbers FROM sluice_device") ?? false
     }
 
-    /// Whether a copy of another phone's database still needs its own numbers for entities whose server ids are
-    /// integers. Only numbers can name these entities. The pull from the beginning returns the numbers.
+    /// Returns whether this database is a copy from another phone that has not yet received its own numbers for
+    /// entities with integer server ids. Only a number can identify such an entity in a write. The pull from the
+    /// beginning returns the numbers.
     func areMissing() throws -> Bool {
         guard try Self.areOthers(db), try Feed.read(db).isSnapshot else { return false }
         return try entities.contains { entity in
@@ -72,11 +73,11 @@ struct DeviceNumbers {
         }
     }
 
-    /// Returns rows created after a phone was restored from a backup, under numbers that it had assigned before the
-    /// restore.
+    /// Returns rows that were created after this phone was restored from a backup, and that may have numbers that the
+    /// phone had already assigned before the restore.
     ///
-    /// The registration detects the restore: it returns a higher number than the device's. Rows that the gateway has
-    /// already received are not included.
+    /// The response to the registration reveals the restore, because it contains a higher number than the device's
+    /// counter. Rows that the gateway has already received are not included.
     func suspects(_ numbers: NextLocalIDs) throws -> [Suspect] {
         try entities.flatMap { entity -> [Suspect] in
             guard let next = numbers[entity.entityType], try isRestored(entity, next) else { return [] }
@@ -94,7 +95,7 @@ struct DeviceNumbers {
         }
     }
 
-    /// A row whose number may belong to another row.
+    /// A row with a number that may belong to another row.
     struct Suspect: Sendable {
         let mutation: UUID
         let name: EntityName
@@ -110,7 +111,7 @@ struct DeviceNumbers {
         try raise(to: [entity.entityType: min(number, .max - 1) + 1])
     }
 
-    /// Whether the gateway has numbers that the phone has never sent or received.
+    /// Returns whether the gateway has numbers that the phone has never sent or received.
     private func isRestored(_ entity: EntitySync, _ next: Int64) throws -> Bool {
         let highest = try Int64.fetchOne(
             db,

@@ -1,23 +1,24 @@
 import Foundation
 import GRDB
 
-/// The ids of an entity on the phone and at the server (specification 000, docs/spec).
+/// The ids of an entity on the phone and at the server (`docs/spec`, specification 000).
 struct IDMapping: Sendable {
     enum Status: String, Sendable { case pending, resolved, failed }
 
     let entityType: String
     /// The key of the app's row.
     let key: String
-    /// The id that the phone made; nil if another user or the server created the entity.
+    /// The id that the phone generated; nil if another user or the server created the entity.
     let clientID: JSON?
     let serverID: JSON?
     let status: Status
 
-    /// The id of the entity in a push: the client id, or the server id of an entity that another device has created.
+    /// Returns the id of the entity in a push. It is the client id or, if another device has created the entity, the
+    /// server id.
     ///
-    /// A restored gateway may have lost the client id together with the entity. Until the other device has sent the
-    /// create again, the gateway would treat the client id as data. The server id names the entity before and after
-    /// the restore.
+    /// After a restore, the gateway may have lost the client id together with the entity. Until the other device has
+    /// sent the create again, the gateway would treat the client id as ordinary data. The server id identifies the
+    /// entity before and after the restore.
     func wireID(_ db: Database) throws -> JSON? {
         try isNamedByServer(db) ? serverID : clientID ?? serverID
     }
@@ -47,7 +48,7 @@ struct IDMapping: Sendable {
 
     /// Returns this mapping with another number of the device, for a type with device ids.
     ///
-    /// - Parameter number: nil if it is unknown whether the gateway has a number of this device for the row.
+    /// - Parameter number: the number; nil if the gateway may have no number of this device for the row.
     func numbered(_ number: JSON?) -> IDMapping {
         IDMapping(entityType: entityType, key: key, clientID: number, serverID: serverID, status: status)
     }
@@ -80,7 +81,8 @@ extension IDMapping {
         return try fetch(db, entityType, clientID: id)
     }
 
-    /// Most client ids are the row's key, which has an index already. The index of client ids contains all others.
+    /// Most client ids equal the row's key, which already has an index. A second index contains only the other client
+    /// ids.
     private static func fetch(_ db: Database, _ entityType: String, clientID: String) throws -> IDMapping? {
         let key = clientID.hasPrefix("\"") ? String(clientID.dropFirst().dropLast()) : clientID
         return try fetch(db, "entity_type = ? AND key = ? AND client_id = ?", [entityType, key, clientID])
@@ -104,7 +106,7 @@ extension IDMapping {
         return try Row.fetchOne(statement, arguments: arguments).map(IDMapping.init)
     }
 
-    /// Whether the library has only references to the entity, and no data of it.
+    /// Returns whether the library has only references to the entity, but no data of the entity.
     func isNameOnly(_ db: Database) throws -> Bool { try clientID == nil && isWithoutData(db) }
 
     func isWithoutData(_ db: Database) throws -> Bool {
@@ -117,7 +119,7 @@ extension IDMapping {
         return try Bool.fetchOne(statement, arguments: [entityType, key]) == false
     }
 
-    /// Whether the create of the entity was never sent.
+    /// Returns whether the create of the entity was never sent.
     func isUnsent(_ db: Database) throws -> Bool {
         guard status == .pending else { return false }
         let statement = try db.cachedStatement(
@@ -130,7 +132,7 @@ extension IDMapping {
         return try Bool.fetchOne(statement, arguments: [entityType, key]) ?? false
     }
 
-    /// Writes the mapping. It replaces an older mapping of the same key.
+    /// Writes the mapping, which replaces an older mapping of the same key.
     func save(_ db: Database, at now: String) throws {
         try insert(
             db,
@@ -142,7 +144,7 @@ extension IDMapping {
         )
     }
 
-    /// - Returns: false if there is a mapping of the same key; then nothing is written.
+    /// - Returns: false if there is already a mapping of the same key. In that case, nothing is written.
     func insert(_ db: Database, at now: String) throws -> Bool {
         try insert(db, at: now, "NOTHING")
         return db.changesCount > 0
@@ -163,7 +165,7 @@ extension IDMapping {
 }
 
 extension JSON {
-    /// An id in the format of the tables: JSON, with UUIDs in lower case (RFC 9562, 4).
+    /// The id in the format of the library's tables: JSON, with UUIDs in lower case (RFC 9562, 4).
     var id: String {
         if case .string(let text) = self, text.utf8.count == 36, UUID(text: text) != nil {
             return JSON.string(text.lowercased()).text

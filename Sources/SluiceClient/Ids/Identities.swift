@@ -3,17 +3,17 @@ import GRDB
 
 /// Translates between the phone's keys and the gateway's ids, within one transaction.
 ///
-/// Look-ups are cached: a page with a thousand visits to twenty customers requires twenty look-ups.
+/// Look-ups are cached. For example, a page with a thousand visits to twenty customers requires only twenty look-ups.
 final class Identities {
     private let map: EntityMap
     private let db: Database
     /// The time of writes in the format of the tables (RFC 3339).
     let now: String
-    /// If true, entities to which a document refers for the first time get no stored keys.
+    /// If true, nothing is stored: an entity to which a document refers for the first time gets no stored key.
     private let isReading: Bool
     private var known: [EntityName: IDMapping] = [:]
     private var keys: [ServerName: String] = [:]
-    /// Whether the gateway's numbers for rows may differ from the rows' keys; nil until this is read.
+    /// Whether the gateway's numbers for rows may differ from the rows' keys. Nil until it is read from the database.
     private var areOtherNumbers: Bool?
 
     private struct ServerName: Hashable {
@@ -39,7 +39,7 @@ final class Identities {
 
     /// Returns the id of a row in a push.
     ///
-    /// - Throws: ``SluiceError/unknownEntity(entityType:key:)`` for a row that the library has no record of.
+    /// - Throws: ``SluiceError/unknownEntity(entityType:key:)`` for a row that was neither enqueued nor pulled.
     func wireID(_ name: EntityName) throws -> JSON {
         guard let mapping = try mapping(name), mapping.status != .failed, let id = try mapping.wireID(db) else {
             throw SluiceError.unknownEntity(entityType: name.entityType, key: name.key)
@@ -54,7 +54,8 @@ final class Identities {
         return found
     }
 
-    /// Returns a document of the phone with the gateway's ids, and the client ids in it that have no server id yet.
+    /// Translates a document of the phone to the gateway's ids. Also returns the client ids in the document that have
+    /// no server id yet.
     func toWire(_ document: JSON, _ entity: EntitySync) throws -> (document: JSON, pending: [ClientName]) {
         var pending: [ClientName] = []
         let wire = try entity.replacingIDs(in: document) { type, id in
@@ -69,7 +70,7 @@ final class Identities {
         return (wire, pending)
     }
 
-    /// Returns the client ids that have no server id yet, in a document with the gateway's ids.
+    /// Returns those client ids in a document for the gateway that have no server id yet.
     func pendingIDs(in document: JSON, _ entity: EntitySync) throws -> [ClientName] {
         var pending: [ClientName] = []
         _ = try entity.replacingIDs(in: document) { type, id in
@@ -81,14 +82,14 @@ final class Identities {
 
     // MARK: - From the gateway
 
-    /// The kind of the numbers in a document that name entities of types with device ids. Pulls and pushes contain the
-    /// device's own numbers; the gateway's document in a conflict contains the server's ids.
+    /// The kind of ids that a document contains for entities of types with device ids. Pulls and pushes contain the
+    /// device's own numbers. The gateway's document in a conflict contains the server's ids.
     enum Numbers { case device, server }
 
     /// Translates a document of the gateway to the phone's keys.
     ///
-    /// An entity that the document names for the first time gets a key. In a document with the server's ids, the id of
-    /// an entity of a device type becomes null if the phone has no mapping for it.
+    /// If an entity is new on the phone, it gets a key. There is one exception: in a document with the server's ids,
+    /// the id of an entity of a device type becomes null if the phone has no mapping for the id.
     func toLocal(_ document: JSON, _ entity: EntitySync, numbersAre numbers: Numbers = .device) throws -> JSON {
         try entity.replacingIDs(in: document) { type, id in
             let target = try map.entity(type)
@@ -101,7 +102,7 @@ final class Identities {
         }
     }
 
-    /// Returns the key of an entity by the device's number for it. Most rows have their number as key.
+    /// Returns the key of the entity that has this number of the device. In most rows, the key is the number.
     private func key(of entity: EntitySync, number: JSON) throws -> JSON {
         guard try areOthers() else { return number }
         if let known = try IDMapping.of(entity.entityType, clientID: number, db) {
@@ -109,7 +110,8 @@ final class Identities {
         }
         let key = number.text
         if !isReading, try IDMapping.of(entity.entityType, key: key, db) == nil {
-            // the phone may have the entity under another key; the entity's own change shows this later
+            // the phone may already have the entity under another key; if so, this is detected when the entity's own
+            // change arrives
             try save(
                 IDMapping(entityType: entity.entityType, key: key, clientID: number, serverID: nil, status: .pending)
             )
@@ -124,12 +126,13 @@ final class Identities {
         return areOthers
     }
 
-    /// Returns the key of an entity that a page names by server id and by the device's number.
+    /// Returns the key of an entity for which a page contains the server id and the device's number.
     func key(of entity: EntitySync, serverID: JSON, number: Int64) throws -> String {
         let (type, clientID) = (entity.entityType, JSON.integer(number))
         var own = try IDMapping.of(type, key: String(number), db)
         if let unsent = own, try unsent.isUnsent(db) {
-            // another phone with the same device id has used the number, so the entity is not this phone's row
+            // another phone with the same device id has used the number for another entity, so this phone's row needs a
+            // new number
             try DeviceNumbers(map, db).renumber(EntityName(type, unsent.key))
             forget()
             own = nil
@@ -150,12 +153,12 @@ final class Identities {
         return String(key)
     }
 
-    /// Records the device's number for an entity that has another key on the phone.
+    /// Records the device's number for an entity whose key on the phone is different.
     private func renumber(_ known: IDMapping, to number: JSON, _ entity: EntitySync) throws -> String {
         let type = entity.entityType
         if let other = try IDMapping.of(type, clientID: number, db), other.key != known.key {
             if try other.isWithoutData(db) {
-                // rows referred to the entity by its number before the entity's own change arrived
+                // rows referred to the entity by its number, before the entity's own change arrived
                 guard try KeyRewriter(map, db).merge(other, into: known, entity) == known.key else { return known.key }
                 forget()
             } else if other.status == .pending {
@@ -173,10 +176,10 @@ final class Identities {
         return known.key
     }
 
-    /// Merges a row that the phone created with a row of the same entity that a page showed before the create was
-    /// answered. The phone's row keeps its key.
+    /// Merges two rows of one entity: a row that the phone created, and a row that a pull added before the response to
+    /// the create arrived. The phone's row keeps its key.
     ///
-    /// - Returns: false if one of the app's constraints prevents it.
+    /// - Returns: false if one of the app's constraints prevents the merge.
     func unite(_ shown: IDMapping, with own: IDMapping, _ entity: EntitySync) throws -> Bool {
         guard try KeyRewriter(map, db).merge(shown, into: own, entity) == own.key else { return false }
         forget()
@@ -198,8 +201,8 @@ final class Identities {
         return true
     }
 
-    /// Names an entity by its server id from now on, although the phone has created the entity. The gateway may have no
-    /// number of this device for the entity, because another device has sent the create.
+    /// Makes the phone use the server id for an entity from now on, although the phone has created the entity. If
+    /// another device has sent the create, the gateway has no number of this device for the entity.
     func forgetNumber(_ number: JSON?, of name: EntityName) throws {
         guard let number, let known = try mapping(name), known.clientID?.id == number.id, known.serverID?.string != nil
         else { return }
@@ -213,7 +216,7 @@ final class Identities {
         areOtherNumbers = true
     }
 
-    /// Returns the key of an entity by the gateway's id, which may be a client id of this user.
+    /// Returns the key of the entity with this id of the gateway, which may be a client id of the user.
     func key(of entity: EntitySync, serverID: JSON, clientID: JSON? = nil) throws -> String {
         let name = ServerName(entityType: entity.entityType, id: serverID.id)
         if let key = keys[name] { return key }
@@ -245,25 +248,25 @@ final class Identities {
         return key
     }
 
-    /// Returns a key for an entity that is new to the phone: the user's own client id, otherwise the server's id if the
-    /// column can hold it, otherwise a UUID.
+    /// Returns a key for an entity that is new on the phone. The key is the user's own client id. Without a client id
+    /// it is the server id or, if the column cannot hold the server id, a UUID.
     private func newKey(of entity: EntitySync, serverID: JSON, clientID: JSON?) throws -> String {
         let own = entity.keys == .stable ? [clientID, serverID] : [serverID]
         for id in own.compactMap({ $0 }) {
             guard let text = entity.key.text(of: id) ?? (entity.key.kind == .text ? id.int64.map { String($0) } : nil)
             else { continue }
-            // a text key may be any text of the app; if the text is in use, it names another entity
+            // a text key may be any text of the app; a text that is already in use belongs to another entity
             if try IDMapping.of(entity.entityType, key: text, db) == nil { return text }
         }
         return UUID.random().wire
     }
 
-    /// Keeps the phone's key of a row that it created, and replaces another key of the same entity.
+    /// Keeps the key of a row that the phone created, and replaces a second key of the same entity.
     ///
-    /// The entity has another key if another row named it before the phone received the mapping. That key is removed,
-    /// and rows that use it get the phone's key.
+    /// The entity has a second key if another row referred to the entity before the phone received the mapping. The
+    /// second key is removed, and rows that refer to the second key get the phone's key.
     ///
-    /// - Returns: false if the library has data under the other key, and not only references to it.
+    /// - Returns: false if the library has data under the second key, and not only references to this key.
     func give(_ name: IDMapping, to own: IDMapping, _ entity: EntitySync) throws -> Bool {
         guard try name.isNameOnly(db), try KeyRewriter(map, db).merge(name, into: own, entity) == own.key else {
             return false
@@ -272,7 +275,7 @@ final class Identities {
         return true
     }
 
-    /// Clears the cache: keys have changed.
+    /// Clears the cache, because keys have changed.
     func forget() {
         known = [:]
         keys = [:]
@@ -292,7 +295,7 @@ final class Identities {
         )
     }
 
-    /// Records that the create of a row was given up. A later create can use its client id again.
+    /// Records that the create of a row was discarded. A later create can use the same client id again.
     func fail(_ mapping: IDMapping) throws {
         guard mapping.status == .pending else { return }
         try save(
@@ -306,14 +309,14 @@ final class Identities {
         )
     }
 
-    /// - Returns: false if the key has a mapping already; then nothing is written.
+    /// - Returns: false if the key already has a mapping. In that case, nothing is written.
     func add(_ mapping: IDMapping) throws -> Bool {
         guard try mapping.insert(db, at: now) else { return false }
         known[EntityName(mapping.entityType, mapping.key)] = mapping
         return true
     }
 
-    /// Removes what ``add(_:)`` has written.
+    /// Removes a mapping that ``add(_:)`` has written.
     func forget(_ name: EntityName) throws {
         known[name] = nil
         try db.execute(
@@ -351,10 +354,10 @@ struct ClientName: Sendable, Hashable {
     }
 }
 
-/// The phone's name of an entity: its type and its key.
+/// An entity on the phone, identified by its type and its key.
 struct EntityName: Sendable, Hashable {
     let entityType: String
-    /// The text of its key.
+    /// The text of the entity's key.
     let key: String
 
     init(_ entityType: String, _ key: String) {
@@ -371,7 +374,7 @@ struct EntityName: Sendable, Hashable {
 }
 
 extension String {
-    /// Hashes the UTF-8 bytes, for types that compare them.
+    /// Hashes the UTF-8 bytes, for types whose equality compares bytes.
     func hashBytes(into hasher: inout Hasher) {
         var text = self
         text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }

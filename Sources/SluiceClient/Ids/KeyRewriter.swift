@@ -1,8 +1,8 @@
 import Foundation
 import GRDB
 
-/// Gives a row another key, and changes all references to the row: the declared references in the app's tables, and
-/// those in the outbox and in the library's other tables.
+/// Changes the key of a row together with all references to the row. These are the declared references in the app's
+/// tables, and the references in the outbox and in the library's other tables.
 struct KeyRewriter {
     let map: EntityMap
     let db: Database
@@ -14,8 +14,8 @@ struct KeyRewriter {
 
     /// Replaces the row's key by the server id (``EntitySync/Keys/rewritten``).
     ///
-    /// - Returns: the new key. It is the old key if the column cannot hold the server id, or if one of the app's
-    ///   constraints prevents the change.
+    /// - Returns: the new key. If the column cannot hold the server id, or one of the app's constraints prevents the
+    ///   change, it is the old key.
     func rewrite(_ mapping: IDMapping, _ entity: EntitySync, to serverID: JSON) throws -> String {
         let text = serverID.string ?? serverID.text
         let key = UUID(text: text)?.wire ?? text
@@ -53,10 +53,11 @@ struct KeyRewriter {
         try renameQueued(entity, clientID, to: .integer(number))
     }
 
-    /// Deletes a row and makes its references refer to another row, because both rows are one entity at the server.
+    /// Deletes a row, and redirects all references from this row to another row. At the server, the two rows are one
+    /// entity.
     ///
-    /// - Returns: the key of both. If one of the app's constraints prevents the change, it is the old key, and two rows
-    ///   remain.
+    /// - Returns: the key of the remaining row. If one of the app's constraints prevents the change, both rows remain,
+    ///   and it is the old key.
     func merge(_ mapping: IDMapping, into other: IDMapping, _ entity: EntitySync) throws -> String {
         if let old = entity.key.databaseValue(of: mapping.key) {
             let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
@@ -69,7 +70,7 @@ struct KeyRewriter {
             guard isMerged else { return mapping.key }
         }
         try ServerSnapshot.delete(EntityName(entity.entityType, mapping.key), db)
-        // rows that wait for this row need not wait any longer: the other row exists, or is itself held
+        // rows that wait for this row need not wait any longer, because the other row exists or is itself held
         try db.execute(
             sql: """
                 UPDATE sluice_held SET waits_for_type = NULL, waits_for_key = NULL
@@ -81,7 +82,7 @@ struct KeyRewriter {
             sql: "DELETE FROM sluice_id_mappings WHERE entity_type = ? AND key = ?",
             arguments: [entity.entityType, mapping.key]
         )
-        // the gateway now accepts the client id for the entity, wherever the client id is still referenced
+        // references to the client id may remain, because the gateway now accepts the client id for the entity
         try db.execute(
             sql: """
                 UPDATE sluice_id_mappings SET client_id = coalesce(client_id, ?) WHERE entity_type = ? AND key = ?
@@ -91,8 +92,8 @@ struct KeyRewriter {
         return other.key
     }
 
-    /// - Returns: false if the app's tables do not accept the change; then nothing is written, and the rest of the
-    ///   gateway's response still takes effect.
+    /// - Returns: false if the app's tables do not accept the change. In that case, nothing of the change is written,
+    ///   but the rest of the gateway's response still takes effect.
     private func ifTaken(_ body: () throws -> Void) throws -> Bool {
         do {
             try db.inSavepoint {
@@ -105,8 +106,8 @@ struct KeyRewriter {
         }
     }
 
-    /// Defers the check of foreign keys to the end of the transaction, because a parent and its children change in
-    /// sequence. The foreign keys of later writes in the transaction are checked immediately again.
+    /// Defers the check of foreign keys while `body` runs, because a parent and its children change in sequence. Later
+    /// writes in the transaction are checked immediately again.
     private func deferringForeignKeys(_ body: () throws -> Void) throws {
         try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
         let result = Result { try body() }
@@ -138,7 +139,7 @@ struct KeyRewriter {
         )
     }
 
-    /// Renames a key in the foreign keys of all tables of the app, including tables that are not synchronized.
+    /// Replaces a key in the foreign keys of all the app's tables, including tables that are not synchronized.
     private func renameForeignKeys(_ entity: EntitySync, _ old: String, _ new: String) throws {
         let tables = try String.fetchAll(
             db,
@@ -179,7 +180,7 @@ struct KeyRewriter {
             arguments: [old]
         )
         for row in rows {
-            // a value of the app that is not JSON contains no references
+            // if the app's value is not JSON, it contains no references
             guard let text: String = row[1], var json = try? JSON(parsing: text) else { continue }
             for path in referrer.column.references where path.entityType == target.entityType {
                 json = path.replacing(in: json) { target.key.text(of: $0) == old ? target.key.json(of: new) : $0 }
@@ -212,7 +213,8 @@ struct KeyRewriter {
 
     /// Replaces the client id by the server id in mutations that were never sent.
     ///
-    /// Mutations that were sent are sent again unchanged, byte for byte; the gateway accepts both ids.
+    /// Mutations that were already sent must be repeated byte for byte, so they are not changed. The gateway accepts
+    /// both ids.
     private func rewriteQueued(_ entity: EntitySync, _ clientID: JSON, to serverID: JSON) throws {
         try db.execute(
             sql: """
@@ -232,7 +234,8 @@ struct KeyRewriter {
         )
         for row in rows {
             let before = try JSON(parsing: row[1] as String)
-            // an app's own request may contain an id in any place, a row's document only in a declared reference
+            // a request of the app may contain ids in any place, but a row's document contains ids only in declared
+            // references
             let isRequest = RowOperation(rawValue: row[2]) == nil
             let payload =
                 isRequest
@@ -249,7 +252,7 @@ struct KeyRewriter {
 }
 
 extension KeyRewriter {
-    /// Replaces a number of the device in mutations that were never sent.
+    /// Replaces a number of the device by another number in mutations that were never sent.
     func renameQueued(_ entity: EntitySync, _ old: JSON, to new: JSON) throws {
         try db.execute(
             sql: """
@@ -284,7 +287,7 @@ extension KeyRewriter {
 }
 
 extension JSON {
-    /// Returns the value with each occurrence of an id in it replaced by another id.
+    /// Returns the value, with each occurrence of an id replaced by another id.
     func replacing(_ id: JSON, with other: JSON) -> JSON {
         switch self {
         case .array(let elements): .array(elements.map { $0.replacing(id, with: other) })

@@ -1,12 +1,14 @@
 import Foundation
 import GRDB
 
-/// Replaces numbers of a device by server ids in mutations, if the gateway does not have these numbers for the device.
+/// Replaces numbers of the device by server ids in mutations, for numbers that the gateway does not have for this
+/// device.
 ///
-/// This is the case after a copied database got another device id, and after another device has sent the create. A
-/// server id that is an integer replaces no number, because integers in relations are numbers of the device.
+/// The gateway does not have a number if a copied database got a new device id, or if another device has sent the
+/// create. A server id that is an integer cannot replace a number, because the gateway treats integers in relations as
+/// numbers of the device.
 struct NumberReplacement {
-    /// The condition, on a mapping, that its server id can replace a number.
+    /// A SQL condition on a mapping: its server id can replace a number.
     static let isReplaceable = "server_id LIKE '\"%'"
 
     private let map: EntityMap
@@ -19,7 +21,7 @@ struct NumberReplacement {
 
     /// Replaces all numbers in mutations that were never sent.
     ///
-    /// - Parameter name: the client id that these mutations must contain; nil for all mutations.
+    /// - Parameter name: if not nil, only mutations that contain this client id are changed.
     func replaceInQueued(naming name: ClientName? = nil) throws {
         let ids = try String.fetchAll(
             db,
@@ -35,9 +37,9 @@ struct NumberReplacement {
         }
     }
 
-    /// Replaces numbers that the gateway does not have in a mutation that it rejected.
+    /// Replaces numbers that the gateway does not have, in a mutation that the gateway rejected.
     ///
-    /// - Returns: whether there were any.
+    /// - Returns: whether any number was replaced.
     func replaceUnknown(in id: UUID) throws -> Bool {
         try replace(in: id.wire) { type, number in
             let mapping = try IDMapping.of(type, key: number.text, db)

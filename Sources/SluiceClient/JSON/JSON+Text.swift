@@ -12,7 +12,7 @@ extension JSON {
     /// - Throws: ``JSONSyntaxError``.
     public init(parsing bytes: some Sequence<UInt8>) throws(JSONSyntaxError) { self = try JSONParser.parse(bytes) }
 
-    /// The shortest text, with members in the order of their names.
+    /// The shortest JSON text, with members in the order of their names.
     public var text: String { String(decoding: utf8, as: UTF8.self) }
 
     /// ``text`` in UTF-8.
@@ -50,7 +50,7 @@ extension JSON {
     private static func write(_ text: String, to bytes: inout [UInt8]) {
         bytes.append(UInt8(ascii: "\""))
         defer { bytes.append(UInt8(ascii: "\"")) }
-        // most texts have nothing to escape, and are copied as a whole
+        // most strings have nothing to escape, and are copied as a whole
         guard text.utf8.contains(where: { $0 < 0x20 || $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\\") }) else {
             bytes += text.utf8
             return

@@ -1,9 +1,9 @@
 import GRDB
 
-/// A JSON value (RFC 8259) without loss: numbers keep their original digits.
+/// A JSON value (RFC 8259). Numbers keep their original digits.
 ///
-/// Foundation's decoders turn numbers into binary floating point, which changes `0.10` or a 64-bit id. The
-/// library contains a JSON type, so that apps need no further package for it.
+/// Foundation's decoders turn numbers into binary floating point, which changes `0.10` or a 64-bit id. The library
+/// contains this type, so that apps need no other package.
 ///
 ///     let body: JSON = ["title": "Visit", "amount": .number("129.90"), "tags": ["a", "b"], "note": .null]
 public enum JSON: Sendable, Hashable {
@@ -14,7 +14,7 @@ public enum JSON: Sendable, Hashable {
     case array([JSON])
     /// Members are written in the order of their names, so that equal values have equal text.
     ///
-    /// Swift treats names that differ only in how their characters are composed as one name.
+    /// Names that differ only in the composition of their characters are one name, because Swift treats them as equal.
     case object([String: JSON])
 
     /// A number by its text, as in `.number("129.90")`.
@@ -25,9 +25,9 @@ public enum JSON: Sendable, Hashable {
 }
 
 extension JSON {
-    /// The member of an object, or nil.
+    /// The member of an object; nil if there is no such member or the value is not an object.
     ///
-    /// Setting nil removes the member. Setting a member of a value that is not an object makes the value an object.
+    /// Setting nil removes the member. If the value is not an object, setting a member turns the value into an object.
     public subscript(member: String) -> JSON? {
         get { object?[member] }
         set {
@@ -57,23 +57,23 @@ extension JSON {
         if case .bool(let value) = self { value } else { nil }
     }
 
-    /// A whole number of 64 bits; nil for any other value, also for `25.0` and `1e3`.
+    /// A whole number of 64 bits; nil for any other value, including `25.0` and `1e3`.
     public var int64: Int64? {
         if case .number(let number) = self { Int64(number.text) } else { nil }
     }
 
-    /// The nearest binary number; nil unless the value is a number.
+    /// The nearest binary floating-point number; nil if the value is not a number.
     public var double: Double? {
         if case .number(let number) = self { Double(number.text) } else { nil }
     }
 
-    /// Whether it is `null`.
+    /// Whether the value is `null`.
     public var isNull: Bool { self == .null }
 }
 
 extension JSON {
-    /// Compares strings scalar by scalar: Swift's own comparison treats differently composed forms of `é` as equal, and
-    /// would ignore an edit that changes the composition.
+    /// Compares strings scalar by scalar. Swift's own comparison treats differently composed forms of `é` as equal, so
+    /// an edit that changes only the composition would be ignored.
     public static func == (left: JSON, right: JSON) -> Bool {
         switch (left, right) {
         case (.null, .null): true
@@ -88,7 +88,7 @@ extension JSON {
 }
 
 extension JSON {
-    /// Whether the value nests more than this number of levels.
+    /// Returns whether the value is nested in more than this number of levels.
     func isDeeper(than levels: Int) -> Bool {
         switch self {
         case .array(let elements): levels == 0 || elements.contains { $0.isDeeper(than: levels - 1) }
@@ -106,7 +106,7 @@ extension JSON: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
     public init(stringLiteral value: String) { self = .string(value) }
     public init(arrayLiteral elements: JSON...) { self = .array(elements) }
 
-    /// If a member is named twice, the last value is used.
+    /// If two members have the same name, the last value is used.
     public init(dictionaryLiteral members: (String, JSON)...) {
         self = .object(Dictionary(members) { $1 })
     }
@@ -130,7 +130,7 @@ public struct JSONNumber: Sendable, Hashable {
         self.text = text
     }
 
-    /// - Returns: nil for infinities and NaN, which JSON cannot write.
+    /// - Returns: nil for infinities and NaN, which JSON cannot represent.
     public init?(_ value: Double) {
         guard value.isFinite else { return nil }
         text = value.description
@@ -140,6 +140,6 @@ public struct JSONNumber: Sendable, Hashable {
 }
 
 extension Row {
-    /// A column that holds JSON; nil for NULL.
+    /// Returns the value of a column that contains JSON text; nil for NULL.
     func json(_ column: String) throws -> JSON? { try (self[column] as String?).map { try JSON(parsing: $0) } }
 }

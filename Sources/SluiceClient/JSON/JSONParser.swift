@@ -3,7 +3,8 @@ struct JSONParser {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var position = 0
     private var depth = 0
-    /// A limit above the gateway's 64 levels for documents and the levels that it wraps around a document.
+    /// The maximum nesting. It is higher than the gateway's 64 levels for documents and the levels that a response adds
+    /// around a document.
     private static let depthLimit = 512
 
     private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
@@ -157,10 +158,10 @@ struct JSONParser {
         throw error("the end of a string")
     }
 
-    /// Invalid UTF-8 becomes replacement characters: the gateway sends only valid UTF-8.
+    /// Invalid UTF-8 becomes replacement characters. The gateway sends only valid UTF-8.
     private func text(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
 
-    /// Reads a string with escapes, from its first escape on.
+    /// Reads the rest of a string from its first escape on.
     private mutating func escaped(from start: Int) throws(JSONSyntaxError) -> String {
         var result = text(start..<position)
         var plain = position
@@ -201,7 +202,7 @@ struct JSONParser {
     private mutating func unicodeEscape() throws(JSONSyntaxError) -> Unicode.Scalar {
         let first = try codeUnit()
         if let scalar = Unicode.Scalar(first) { return scalar }
-        // the first half of a surrogate pair; a half without the other becomes the replacement character
+        // the first half of a surrogate pair; a lone half becomes the replacement character
         guard UTF16.isLeadSurrogate(first), next == UInt8(ascii: "\\"), position + 1 < bytes.count,
             bytes[position + 1] == UInt8(ascii: "u")
         else { return "\u{FFFD}" }
@@ -230,9 +231,9 @@ struct JSONParser {
 
 /// An error in a text that is not valid JSON.
 public struct JSONSyntaxError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The byte, counted from 0, where something else was expected.
+    /// The offset of the first invalid byte, counted from 0.
     public let offset: Int
-    /// A description of the valid text at this place.
+    /// A description of the text that would be valid at this offset.
     public let expected: String
 
     public var description: String { "invalid JSON: expected \(expected) at byte \(offset)" }

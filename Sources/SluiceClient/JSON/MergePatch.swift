@@ -10,8 +10,8 @@ extension JSON {
         return .object(members)
     }
 
-    /// Returns the merge patch that turns this value into another value; nil if a merge patch cannot distinguish the
-    /// two. A merge patch treats members that are `null` as absent.
+    /// Returns the merge patch that turns this value into another value. Nil if the two values differ at most in
+    /// members that are `null`, because a merge patch treats such members as absent.
     func patch(to other: JSON) -> JSON? {
         guard case .object(let old) = self, case .object(let new) = other else {
             return withoutNulls == other.withoutNulls ? nil : other.withoutNulls
@@ -30,7 +30,7 @@ extension JSON {
         return changes.isEmpty ? nil : .object(changes)
     }
 
-    /// The value without object members that are `null`. Arrays stay unchanged, as in a merge patch.
+    /// The value without object members that are `null`. Arrays are not changed, as in a merge patch.
     package var withoutNulls: JSON {
         guard case .object(let members) = self else { return self }
         return .object(members.compactMapValues { $0.isNull ? nil : $0.withoutNulls })

@@ -3,8 +3,8 @@ import GRDB
 
 /// The installation of the app that a database belongs to.
 ///
-/// A database can be copied to another phone by a backup. Two phones with the same device id would give the same
-/// numbers to different rows and mutations. So the copy gets a new device id before it sends anything.
+/// A backup can copy a database to another phone. Two phones with the same device id would give the same numbers to
+/// different rows and mutations. For this reason, the copy gets a new device id before it sends anything.
 struct Installation {
     private let map: EntityMap
     /// A text that identifies the installation; nil for a database in memory.
@@ -20,13 +20,15 @@ struct Installation {
         now = configuration.now()
     }
 
-    /// Returns the number of a file in its file system. A copy of the file has another number; a renamed file keeps it.
+    /// Returns the number of a file in its file system. A renamed file keeps its number, but a copy of the file has
+    /// another number.
     private static func number(ofFile path: String) -> String? {
         let file = URL(filePath: path).resolvingSymlinksInPath().path
         return try? FileManager.default.attributesOfItem(atPath: file)[.systemFileNumber].map { "file \($0)" }
     }
 
-    /// Returns the id of the database's device. A database of another installation gets a new id.
+    /// Returns the id of the database's device. If the database belongs to another installation, it gets a new device
+    /// id.
     func claim(_ database: any DatabaseWriter) throws -> UUID {
         if let device = try database.read({ try Device.known($0) }), try database.read({ try isOwner($0) }) {
             return device
@@ -55,17 +57,17 @@ struct Installation {
                 """,
             arguments: [device.wire, try Device.nextSequence(db)]
         )
-        // the row names a process of the other phone
+        // the row identifies a process of the other phone
         try db.execute(sql: "DELETE FROM sluice_flight")
         try refuseOldSent(db)
         if map.hasDeviceIDs { try forgetNumbers(db) }
-        // so that a later discard of one of these mutations is sent to the gateway
+        // after this, a later discard of one of these mutations is sent to the gateway
         try PushBatch.markSent(db)
         return device
     }
 
-    /// Leaves old sent writes for a person to decide. The gateway may have accepted them so long ago that it has
-    /// deleted their records, and would accept them again from another device.
+    /// Leaves the decision about old sent writes to a person. The gateway may have accepted these writes so long ago
+    /// that it has deleted their idempotency records. It would then accept them again from another device.
     private func refuseOldSent(_ db: Database) throws {
         let problem: JSON = [
             "type": "urn:sluice:problem:sequence_already_used", "title": "The sequence number was used",
@@ -78,7 +80,8 @@ struct Installation {
         )
     }
 
-    /// Names entities by their server ids until pulls have given this device numbers for them. Rows keep their keys.
+    /// Makes the phone use server ids for entities, until pulls have assigned numbers of this device. Rows keep their
+    /// keys.
     private func forgetNumbers(_ db: Database) throws {
         try NumberReplacement(map, db).replaceInQueued()
         for entity in map.entities where entity.idSpace == .device {

@@ -1,17 +1,18 @@
 public import Foundation
 import GRDB
 
-/// The treatment, at a sign-out, of writes that the gateway has not confirmed.
+/// How a sign-out treats writes that the gateway has not confirmed.
 public enum PendingWrites: Sendable {
     /// If there are such writes, nothing is erased, and the sign-out throws ``SluiceError/pendingWrites(_:)``.
     case refuse
-    /// The writes are lost. Ask the user first, or ``SluiceClient/export()`` them.
+    /// The writes are lost. Ask the user first, or back up the writes by ``SluiceClient/export()``.
     case discard
 }
 
 extension SluiceClient {
-    /// Returns the writes that are pending or wait for a decision, one JSON object per line: the mutation as it is sent
-    /// to the gateway, and its `status`. Use it as a backup before an erasure, and for support.
+    /// Returns the writes that are pending or wait for a decision. Each line is a JSON object, which contains the
+    /// mutation as it is sent to the gateway, and the mutation's `status`. Use the text for support, or as a backup
+    /// before an erasure.
     public func export() async throws -> Data {
         try await database.read { db in
             var lines = Data()
@@ -31,16 +32,16 @@ extension SluiceClient {
         }
     }
 
-    /// Erases the user's data from the database: the synchronized tables' rows, and all data of the library.
+    /// Erases the user's data from the database: the rows of the synchronized tables, and all data of the library.
     ///
-    /// After that, another user may sign in with the same file, on a separate client. This client, and every other
-    /// client that has the file open, no longer writes.
+    /// After that, another user can sign in with the same file and a new client. This client and all other clients that
+    /// have the file open no longer write to it.
     ///
-    /// To sign out and keep pending writes for the next sign-in of the same user, ``suspend()`` is sufficient: pending
-    /// writes are never sent with another user's token.
+    /// To keep pending writes for the next sign-in of the same user, call ``suspend()`` instead. The pending writes are
+    /// never sent with another user's token.
     ///
-    /// - Throws: ``SluiceError/pendingWrites(_:)`` if there are pending writes and `choice` does not discard them; then
-    ///   nothing is erased, and synchronization is suspended.
+    /// - Throws: ``SluiceError/pendingWrites(_:)`` if there are pending writes and `choice` does not discard them. In
+    ///   that case nothing is erased, but synchronization is suspended.
     public func signOut(pending choice: PendingWrites = .refuse) async throws {
         await stop()
         try await database.write { [map] db in
@@ -63,9 +64,9 @@ enum LibraryTables {
         "sluice_held", "sluice_others", "sluice_captured",
     ]
 
-    /// Deletes the user's data: the synchronized tables' rows, and all data of the library.
+    /// Deletes the user's data: the rows of the synchronized tables, and all data of the library.
     ///
-    /// Clients that have the file open for that user no longer write.
+    /// Clients that still have the file open for this user no longer write.
     static func wipe(_ map: EntityMap, _ db: Database) throws {
         try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
         for entity in map.entities { try db.execute(sql: "DELETE FROM \(entity.table.quotedDatabaseIdentifier)") }

@@ -1,9 +1,9 @@
 import Foundation
 import GRDB
 
-/// This installation: its id and its counter.
+/// This installation of the app: its device id and its counter of mutations.
 struct Device {
-    /// Returns the device's id; creates it when the database is first used.
+    /// Returns the device's id, which is created when the database is first used.
     static func id(_ db: Database) throws -> UUID {
         if let id = try known(db) { return id }
         let id = UUID()
@@ -11,7 +11,7 @@ struct Device {
         return id
     }
 
-    /// The device's id, if the database has one.
+    /// Returns the device's id; nil before the database is first used, and after a sign-out.
     static func known(_ db: Database) throws -> UUID? {
         let statement = try db.cachedStatement(sql: "SELECT device_id FROM sluice_device")
         return try String.fetchOne(statement).map(UUID.init(wire:))
@@ -19,11 +19,11 @@ struct Device {
 
     /// Returns the number of the next mutation.
     ///
-    /// The number is used up once the outbox contains it. This method writes nothing, because each page that a write
-    /// changes is added to the write-ahead log.
+    /// This method writes nothing, because each changed page would add to the write-ahead log. The number is used up
+    /// when a mutation with this number is added to the outbox.
     ///
-    /// - Parameter device: the device that the number is for; nil for the device of this file.
-    /// - Throws: ``SluiceError/signedOut`` if there is no such device: the user has signed out.
+    /// - Parameter device: the device that needs the number; nil for the device of this file.
+    /// - Throws: ``SluiceError/signedOut`` if there is no such device, because the user has signed out.
     static func nextSequence(_ db: Database, of device: UUID? = nil) throws -> Int64 {
         let next = try db.cachedStatement(
             sql: """

@@ -8,7 +8,7 @@ struct Enqueuing {
     /// The number of the new mutation.
     let sequence: Int64
     let now: Date
-    /// The maximum number of levels of a payload that the gateway accepts.
+    /// The maximum nesting of a payload that the gateway accepts.
     private static let depth = 64
     private let identities: Identities
     private let rows: Projection
@@ -67,7 +67,7 @@ struct Enqueuing {
             if original != nil, edit.patch == nil { try rows.refresh(entity, name.key) }
             guard edit.patch != nil else { return nil }
         case .replace:
-            // members that this version of the app does not map are kept
+            // keep the members that this version of the app does not map
             let others = try shown(entity, name).object ?? [:]
             let own = try entity.document(of: values, map)
             let names = Set(entity.columns.map(\.member))
@@ -81,7 +81,7 @@ struct Enqueuing {
                 }
                 return try identities.toWire(payload, entity)
             } catch {
-                // if the create cannot be enqueued, the library has no record of the row
+                // if the create cannot be enqueued, the library must have no record of the row
                 if operation == .create { try identities.forget(name) }
                 throw error
             }
@@ -92,8 +92,8 @@ struct Enqueuing {
             needed.append(ClientName(name.entityType, localID))
         }
         var version = options.isChecked && operation != .create ? try baseVersion(name) : nil
-        // the user saw a state from before another writer's change, so the write must be a conflict. A later version
-        // than 1 might be within a run of one writer's own changes, which is no conflict (`docs/rules.md`, conflicts).
+        // the user saw a state from before another writer's change, so the write must be a conflict. A version above 1
+        // might be within a series of one writer's changes, which is not a conflict (`docs/rules.md`, conflicts).
         if version != nil, try isOverlapping || isHeld(name) { version = 1 }
         var row = row(operation.rawValue, entity, options)
         (row.key, row.localID, row.serverID) = (name.key.isEmpty ? nil : name.key, localID, serverID)
@@ -104,7 +104,7 @@ struct Enqueuing {
         return row.id
     }
 
-    /// Returns the document that is shown for the entity before this write.
+    /// Returns the entity's document before this write, as the app's row shows it.
     private func shown(_ entity: EntitySync, _ name: EntityName) throws -> JSON {
         guard let document = try rows.document(entity, name.key) else {
             if try wasDeleted(name) { throw SluiceError.deleted(entityType: name.entityType, key: name.key) }
@@ -113,7 +113,7 @@ struct Enqueuing {
         return document
     }
 
-    /// Whether the server or a write of this phone has deleted the entity, or its create was discarded.
+    /// Returns whether the server or a write of this phone has deleted the entity, or whether its create was discarded.
     ///
     /// The app may still show the row if one of its foreign keys forbids the deletion.
     private func wasDeleted(_ name: EntityName) throws -> Bool {
@@ -142,7 +142,7 @@ struct Enqueuing {
             guard try rows.document(entity, name.key) == nil else {
                 throw SluiceError.invalid("'\(name.entityType)' \(name.key) already exists: enqueue an update of it")
             }
-            // only a shared id may be created again after its deletion
+            // only in a shared id space may an entity be created again under the id of a deleted entity
             guard entity.idSpace == .shared else {
                 throw SluiceError.invalid("'\(name.entityType)' \(name.key) was deleted; a new row needs a new key")
             }
@@ -165,8 +165,8 @@ struct Enqueuing {
         return try mapping.isNamedByServer(db) ? (nil, mapping.serverID) : (mapping.clientID, nil)
     }
 
-    /// The version that the user saw (`docs/clients.md`, which base_version): that of the last pull, or that of a
-    /// successful write that no pull has returned yet.
+    /// Returns the version that the user saw (`docs/clients.md`, which base_version). It is the version in the last
+    /// pull, or the version of a successful write that no pull has returned yet.
     private func baseVersion(_ name: EntityName) throws -> Int64? {
         let statement = try db.cachedStatement(
             sql: """
@@ -181,7 +181,7 @@ struct Enqueuing {
         return try Int64.fetchOne(statement, arguments: [name.entityType, name.key])
     }
 
-    /// Whether the row shows an older state than the base.
+    /// Returns whether the app's row shows an older state than the last received document, because the row is held.
     private func isHeld(_ name: EntityName) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM sluice_held WHERE entity_type = ? AND key = ?)"
@@ -222,7 +222,7 @@ struct Enqueuing {
 
     // MARK: - The row
 
-    /// Returns a row with the values that all writes of a type share.
+    /// Returns an outbox row with the values that all writes of a type have in common.
     private func row(_ operation: String, _ entity: EntitySync, _ options: Write.Options) -> OutboxRow {
         var row = OutboxRow(
             sequence: sequence,

@@ -3,11 +3,12 @@ import GRDB
 
 /// Operations on rows of the outbox that several callers need.
 enum Outbox {
-    /// Gives writes that were never sent new numbers, as if the writes were made now: in their order, and after all
-    /// writes that were sent.
+    /// Assigns new numbers to writes that were never sent. These writes keep their order, and get higher numbers than
+    /// all writes that were sent.
     ///
-    /// - Parameter first: the lowest number from which writes get new numbers.
-    /// - Returns: the entities whose edits now have another order; their rows must be written again.
+    /// - Parameter first: the lowest present number of the writes to renumber.
+    /// - Returns: the entities whose edits now have a different order. The rows of these entities must be written
+    ///   again.
     static func renumberQueued(from first: Int64, _ db: Database) throws -> [EntityName] {
         let queued = try Row.fetchAll(
             db,
@@ -28,13 +29,13 @@ enum Outbox {
         return Array(names)
     }
 
-    /// Reopens mutations after the gateway lost some: it was restored, or a push was lost.
+    /// Reopens mutations that the gateway has lost, because it was restored or a push was lost.
     ///
-    /// All mutations above its watermark are sent again (`docs/clients.md`, sequence_gap), except mutations that were
-    /// given up or never accepted.
+    /// All mutations above the gateway's watermark are sent again (`docs/clients.md`, sequence_gap), except for
+    /// mutations that were discarded or never accepted.
     static func reopen(above watermark: Int64, _ db: Database, now: Date) throws {
-        // a write that a person gave up must not run. When the decision is sent, the gateway responds that it lacks the
-        // write.
+        // a write that a person discarded must not run. When the discard is sent, the gateway responds that it does not
+        // have the write.
         try Intent.giveUpHidden(above: watermark, db, now: now)
         try db.execute(
             sql: """
@@ -58,8 +59,8 @@ enum Outbox {
         try db.execute(sql: "UPDATE sluice_device SET accepted_sequence = ?", arguments: [watermark])
     }
 
-    /// Adds the entity's former server id to each create that is sent again, so that the built-in store assigns it
-    /// again. Other phones use that id in their rows and in their waiting writes.
+    /// Adds the entity's former server id to each create that is sent again, so that the built-in store assigns the
+    /// same id. Other phones use that id in their rows and in their waiting writes.
     static func askForFormerIDs(_ db: Database) throws {
         try db.execute(
             sql: """
@@ -70,7 +71,7 @@ enum Outbox {
         )
     }
 
-    /// Stores the gateway's watermark, which never falls except in ``reopen(above:_:)``.
+    /// Stores the gateway's watermark. Only ``reopen(above:_:now:)`` lowers the stored watermark.
     static func note(accepted: Int64, _ db: Database) throws {
         try db.execute(
             sql: """
@@ -78,14 +79,15 @@ enum Outbox {
                 SET accepted_sequence = max(accepted_sequence, ?1), next_sequence = max(next_sequence, ?1 + 1),
                     is_shared = is_shared OR ?1 >= ?2
                 """,
-            // if the gateway has a number that this phone has not assigned, another phone shares the device id
+            // if the gateway has a number that this phone has not assigned, another phone uses the same device id
             arguments: [accepted, try Device.nextSequence(db)]
         )
     }
 
-    /// Deletes mutations that ended so long ago that neither the app nor a gateway restored from a backup needs them.
+    /// Deletes mutations that ended before a time. The app no longer needs them, nor does a gateway that was restored
+    /// from a backup.
     static func prune(endedBefore moment: Date, _ db: Database) throws {
-        // an assigned number is never assigned again, even if its mutation is deleted
+        // store the counter, so that a number is never assigned again after its mutation was deleted
         try db.execute(sql: "UPDATE sluice_device SET next_sequence = ?", arguments: [try Device.nextSequence(db)])
         try db.execute(
             sql: """
@@ -94,7 +96,7 @@ enum Outbox {
                 """,
             arguments: [moment.rfc3339]
         )
-        // tombstones to which no entry of the outbox refers
+        // delete tombstones to which no mutation of the outbox refers
         try db.execute(
             sql: """
                 DELETE FROM sluice_base WHERE is_deleted AND NOT EXISTS (

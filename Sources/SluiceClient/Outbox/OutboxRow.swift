@@ -11,7 +11,7 @@ struct OutboxRow: Sendable {
     let idempotencyKey: UUID
     let operation: String
     let entityType: String
-    /// The row's local key; nil for requests about no row.
+    /// The key of the app's row; nil for requests that are not about a row.
     var key: String?
     var localID: JSON?
     var serverID: JSON?
@@ -24,12 +24,12 @@ struct OutboxRow: Sendable {
     var priority: Int?
     var maxAttempts: Int?
     let createdAt: String
-    /// The client ids that this mutation requires, because creates use them.
+    /// The client ids of creates that this mutation depends on.
     var names: [ClientName] = []
-    /// Whether the mutation is applied on top of its entity's base.
+    /// Whether the app's row shows the mutation, on top of the document that was last received from the server.
     var isShown = true
 
-    /// The entry of a push (`docs/api.md`, a mutation): the same bytes each time.
+    /// The mutation as an entry of a push (`docs/api.md`, a mutation). It has the same bytes each time.
     var entry: JSON {
         var entry: [String: JSON] = [
             "id": .string(id.wire), "idempotency_key": .string(idempotencyKey.wire),

@@ -1,7 +1,7 @@
 public import Foundation
 public import GRDB
 
-/// A row and its mutation in one call.
+/// Methods that change a row and enqueue the mutation in one call.
 extension SluiceClient {
     /// Inserts a row and enqueues its creation.
     ///
@@ -51,8 +51,8 @@ extension SluiceClient {
         }
     }
 
-    /// Updates a row that a person has changed since it was read, and enqueues the person's changes:
-    /// ``Write/update(_:from:options:)``.
+    /// Updates a row that a person has edited since it was read, and enqueues only the person's changes
+    /// (``Write/update(_:from:options:)``).
     ///
     /// - Parameter original: the record as it was read.
     /// - Returns: the mutation's id; nil if no synchronized value has changed.
@@ -114,11 +114,11 @@ extension SluiceClient {
         return try exists ? update(record, options: options, in: db) : insert(&record, options: options, in: db)
     }
 
-    /// Enqueues the creation of every row that the library has no record of.
+    /// Enqueues the creation of every row that was neither enqueued nor pulled before.
     ///
-    /// Use it in an app that had rows before it had the library: call it once, after the migration. A row is enqueued
-    /// after the rows of its type to which it refers. Enqueue rows of other types first, or all types with one call:
-    /// ``enqueueUnknown(of:options:in:)``.
+    /// If an app had rows before it used the library, call this method once, after the migration. A row is enqueued
+    /// after the rows of the same type to which it refers. If it refers to rows of other types, enqueue those types
+    /// first, or enqueue all types with one call of ``enqueueUnknown(of:options:in:)``.
     ///
     /// Rows that the server already has are created a second time at the server. If the server may have them, pull
     /// first, with keys that are the server's ids.
@@ -134,7 +134,7 @@ extension SluiceClient {
         try enqueueUnknown(of: [type], options: options, in: db)
     }
 
-    /// Enqueues the creation of every row of several types that the library has no record of.
+    /// Enqueues the creation of every row of several types that was neither enqueued nor pulled before.
     ///
     /// Each row is enqueued after the rows to which it refers, so the order of the types does not matter.
     ///
@@ -142,7 +142,7 @@ extension SluiceClient {
     /// first, with keys that are the server's ids. A table is read a few hundred rows at a time.
     ///
     /// - Returns: the number of enqueued rows.
-    /// - Throws: ``SluiceError/invalid(_:)``, also for rows that refer to each other in a circle; the errors of
+    /// - Throws: ``SluiceError/invalid(_:)`` for rows that refer to each other in a circle; the errors of
     ///   ``enqueue(_:in:)``.
     @discardableResult
     public func enqueueUnknown(
@@ -160,7 +160,7 @@ extension SluiceClient {
 
     // MARK: - In a separate transaction
 
-    /// Inserts a row and enqueues its creation, in a separate transaction: `insert(_:options:in:)`.
+    /// Inserts a row and enqueues its creation, in a separate transaction. See `insert(_:options:in:)`.
     @discardableResult
     public func insert<Record: Syncable & PersistableRecord & Sendable>(
         _ record: Record,
@@ -169,7 +169,7 @@ extension SluiceClient {
         try await database.write { [self] db in try insert(record, options: options, in: db) }
     }
 
-    /// Updates a row and enqueues the change, in a separate transaction: ``update(_:options:in:)``.
+    /// Updates a row and enqueues the change, in a separate transaction. See ``update(_:options:in:)``.
     @discardableResult
     public func update<Record: Syncable & MutablePersistableRecord & Sendable>(
         _ record: Record,
@@ -178,7 +178,7 @@ extension SluiceClient {
         try await database.write { [self] db in try update(record, options: options, in: db) }
     }
 
-    /// Updates a row that a person has changed since it was read, in a separate transaction:
+    /// Updates a row that a person has edited since it was read, in a separate transaction. See
     /// ``update(_:from:options:in:)``.
     @discardableResult
     public func update<Record: Syncable & MutablePersistableRecord & Sendable>(
@@ -189,7 +189,7 @@ extension SluiceClient {
         try await database.write { [self] db in try update(record, from: original, options: options, in: db) }
     }
 
-    /// Updates or inserts a row, in a separate transaction: `save(_:options:in:)`.
+    /// Updates or inserts a row, in a separate transaction. See `save(_:options:in:)`.
     @discardableResult
     public func save<Record: Syncable & PersistableRecord & Sendable>(
         _ record: Record,
@@ -198,7 +198,7 @@ extension SluiceClient {
         try await database.write { [self] db in try save(record, options: options, in: db) }
     }
 
-    /// Deletes a row and enqueues its deletion, in a separate transaction: ``delete(_:options:in:)``.
+    /// Deletes a row and enqueues its deletion, in a separate transaction. See ``delete(_:options:in:)``.
     @discardableResult
     public func delete<Record: Syncable & MutablePersistableRecord & Sendable>(
         _ record: Record,
@@ -207,8 +207,8 @@ extension SluiceClient {
         try await database.write { [self] db in try delete(record, options: options, in: db) }
     }
 
-    /// Runs the row's change and its enqueuing together. Both take effect, or neither does, even if the app catches the
-    /// error and commits the rest of its transaction.
+    /// Runs the row's change and the enqueuing in a savepoint. Both take effect or neither does, even if the app
+    /// catches the error and commits the rest of its transaction.
     private func together(in db: Database, _ body: () throws -> UUID?) throws -> UUID? {
         try checkTransaction(db)
         var id: UUID?

@@ -1,8 +1,9 @@
 import GRDB
 
-/// Enqueues the creation of rows that the library has no record of, each after the rows to which it refers.
+/// Enqueues the creation of rows that were neither enqueued nor pulled before. A row is enqueued after the rows to
+/// which it refers.
 struct UnknownRows {
-    /// The number of rows that are read at a time, because a table may be larger than a phone's memory.
+    /// The number of rows that are read at a time. A table may be larger than a phone's memory.
     private static let page = 500
 
     private let map: EntityMap
@@ -27,8 +28,8 @@ struct UnknownRows {
     }
 
     /// - Parameters:
-    ///   - types: the types whose rows are enqueued.
-    ///   - enqueue: enqueues a row's creation.
+    ///   - types: the entity types of the rows to enqueue.
+    ///   - enqueue: a closure that enqueues a row's creation.
     init(
         _ map: EntityMap,
         _ db: Database,
@@ -41,13 +42,13 @@ struct UnknownRows {
         self.enqueue = enqueue
     }
 
-    /// - Returns: the number of rows enqueued, of all types.
+    /// - Returns: the number of enqueued rows of all types.
     func enqueueAll(of entity: EntitySync) throws -> Int {
         let (table, key) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
         var count = 0
         var last: DatabaseValue?
         while true {
-            // rows without a key come first, and are reported
+            // rows without a key come first, and cause an error
             let rest = last == nil ? "" : "WHERE \(key) > ?"
             let rows = try Row.fetchAll(
                 db,
@@ -65,7 +66,7 @@ struct UnknownRows {
         try enqueue(try Found(entity, values))
     }
 
-    /// Enqueues a row and, before it, the rows to which it refers directly or through others.
+    /// Enqueues the rows to which a row refers, directly or through other rows, and then the row itself.
     private func enqueue(_ row: Found) throws -> Int {
         var count = 0
         var waiting = [row]
@@ -89,7 +90,7 @@ struct UnknownRows {
         return count
     }
 
-    /// Returns a row that must be enqueued before this one, or nil.
+    /// Returns a row that must be enqueued before this row; nil if there is no such row.
     private func firstUnknown(in row: Found) throws -> Found? {
         guard try !isKnown(row.name) else { return nil }
         var targets: [EntityName] = []

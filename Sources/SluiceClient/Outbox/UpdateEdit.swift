@@ -1,18 +1,18 @@
 import Foundation
 import GRDB
 
-/// The changes of an update, as a merge patch.
+/// The changes in an update, as a merge patch.
 struct UpdateEdit {
-    /// Nil if nothing is changed.
+    /// The patch; nil if nothing is changed.
     let patch: JSON?
-    /// Whether another writer has changed the same members since the user read them.
+    /// Whether another writer has changed the same members since the user read the row.
     let isOverlapping: Bool
 
     /// - Parameters:
-    ///   - shown: the document that is shown before the edit.
-    ///   - original: the document that the person started from; nil for `shown`.
+    ///   - shown: the document that the app's row shows before the edit.
+    ///   - original: the document that the person started to edit; nil if it is `shown`.
     ///   - edited: the document after the person's edit.
-    ///   - standard: the value of a column if the document has no such member and NULL is not allowed.
+    ///   - standard: returns the value that a column gets if the document has no such member and NULL is not allowed.
     init(
         _ entity: EntitySync,
         _ map: EntityMap,
@@ -30,10 +30,10 @@ struct UpdateEdit {
         isOverlapping = ours.contains { member in theirs[member.key].map { $0 != member.value } ?? false }
     }
 
-    /// Returns a document that keeps the previous value of each member whose column is unchanged.
+    /// Returns the edited document, in which each member with an unchanged column keeps its previous value.
     ///
-    /// The two values may differ without an edit: a time with microseconds was read with milliseconds, `25` as 25.0, or
-    /// a missing member as the column's default.
+    /// The previous value and the column's value may differ without an edit. For example, a time with microseconds was
+    /// read with milliseconds, `25` was read as 25.0, or a missing member was read as the column's default.
     private static func untouched(
         _ entity: EntitySync,
         _ map: EntityMap,
@@ -55,7 +55,7 @@ struct UpdateEdit {
 }
 
 extension SyncedColumn {
-    /// Whether two members are equal for this column, in any notation.
+    /// Returns whether two members have the same value in this column, in any notation.
     fileprivate func isSame(_ left: JSON, _ right: JSON, _ map: EntityMap) -> Bool {
         switch kind {
         case .text, .json: return left == right
@@ -66,7 +66,7 @@ extension SyncedColumn {
         }
     }
 
-    /// Whether two numbers have the same value, also in different notations, such as `129.90` and `129.9`.
+    /// Returns whether two numbers have the same value, even in different notations such as `129.90` and `129.9`.
     ///
     /// False for numbers of more than 38 characters, because `Decimal` holds 38 digits.
     private func isSameNumber(_ left: JSON, _ right: JSON) -> Bool {

@@ -4,14 +4,14 @@ public import GRDB
 /// A change to be synchronized, for ``SluiceClient/enqueue(_:in:)``.
 public struct Write: Sendable {
     enum Content: Sendable {
-        /// A change of a record's row, by entity type.
+        /// A change of a row: the operation, the entity type, and the values of the columns.
         case record(RowOperation, String, [String: DatabaseValue], original: [String: DatabaseValue]?)
         /// A deletion of a row by its key.
         case deletion(String, DatabaseValue)
         case request(Request)
     }
 
-    /// A request to the organization's REST API that is not a plain change of a row.
+    /// A request to the organization's REST API that is not a simple change of a row.
     struct Request: Sendable {
         let method: String
         let endpoint: String
@@ -23,27 +23,28 @@ public struct Write: Sendable {
     let content: Content
     var options: Options
 
-    /// The options of any write.
+    /// The options of a write.
     public struct Options: Sendable {
-        /// The priority among writes at the same position of the queue, from 0 to 1,000; nil for the entity's priority.
+        /// The priority, from 0 to 1,000, among writes that are at the same position in their queues; nil for the
+        /// entity's priority.
         public var priority: Int?
         /// Other writes that must take effect before this write.
         ///
-        /// A write depends automatically on the entities whose ids it contains.
+        /// Dependencies on entities whose ids the write contains are added automatically.
         public var dependencies: [UUID]
         /// The strategy for a conflict; nil for the entity's strategy.
         public var conflictResolution: ConflictResolution?
-        /// The number of attempts to reach the upstream after which the write fails: 1 to 100; nil for 10.
+        /// The maximum number of attempts to reach the upstream, from 1 to 100, before the write fails; nil for 10.
         public var maxAttempts: Int?
         /// Headers for the upstream. The gateway accepts only headers that its operator allows.
         public var headers: [String: String]
-        /// The endpoint of the replay, in place of the entity's ``EntitySync/endpoint``.
+        /// The upstream endpoint for this write; nil for the entity's ``EntitySync/endpoint``.
         public var endpoint: String?
-        /// Whether the write conflicts with other writers' changes since the last pull of the row. If false, it
-        /// overwrites them.
+        /// Whether the write is a conflict if other writers have changed the row since its last pull. If false, the
+        /// write overwrites their changes.
         public var isChecked: Bool
 
-        /// Creates options; every option has a default: `Write.Options(priority: 10)`.
+        /// Creates options. Every option has a default, so `Write.Options(priority: 10)` is enough to set one option.
         public init(
             priority: Int? = nil,
             dependencies: [UUID] = [],
@@ -63,27 +64,28 @@ public struct Write: Sendable {
         }
     }
 
-    /// Creates a row that the app has just inserted.
+    /// Creates the entity of a row that the app has just inserted.
     ///
     /// - Throws: errors of the record's encoding.
     public static func create<Record: Syncable>(_ record: Record, options: Options = Options()) throws -> Write {
         try Write(.create, record, options)
     }
 
-    /// Updates a row that the app has just changed.
+    /// Updates the entity of a row that the app has just changed.
     ///
-    /// It sends a merge patch (RFC 7396) of the columns that differ from the known entity, or nothing if no column
-    /// differs.
+    /// The write is a merge patch (RFC 7396) with the columns that differ from the known entity. If no column differs,
+    /// nothing is sent.
     ///
     /// - Throws: errors of the record's encoding.
     public static func update<Record: Syncable>(_ record: Record, options: Options = Options()) throws -> Write {
         try Write(.update, record, options)
     }
 
-    /// Updates a row that a person has changed since it was read, for example in a form that was open for a while.
+    /// Updates the entity of a row that a person has edited since the row was read, for example in a form that was open
+    /// for a while.
     ///
-    /// Only the person's changes are sent. Other writers' changes since then stay, and are shown. A member that both
-    /// the person and another writer changed is a conflict, subject to ``Options/isChecked``.
+    /// Only the person's changes are sent. Changes that other writers made in the meantime stay, and are shown. If the
+    /// person and another writer changed the same member, the write is a conflict, subject to ``Options/isChecked``.
     ///
     /// - Parameter original: the record as it was read.
     /// - Throws: errors of the records' encoding.
@@ -95,21 +97,21 @@ public struct Write: Sendable {
         try Write(.update, record, from: original, options)
     }
 
-    /// Replaces a row that the app has just changed; the whole row is sent.
+    /// Replaces the entity of a row that the app has just changed. The whole row is sent.
     ///
     /// - Throws: errors of the record's encoding.
     public static func replace<Record: Syncable>(_ record: Record, options: Options = Options()) throws -> Write {
         try Write(.replace, record, options)
     }
 
-    /// Deletes a row that the app has just deleted.
+    /// Deletes the entity of a row that the app has just deleted.
     ///
     /// - Throws: errors of the record's encoding.
     public static func delete<Record: Syncable>(_ record: Record, options: Options = Options()) throws -> Write {
         try Write(.delete, record, options)
     }
 
-    /// Deletes a row that the app has just deleted, by its key.
+    /// Deletes the entity of a row that the app has just deleted, by the row's key.
     public static func delete<Record: Syncable>(
         _ type: Record.Type,
         key: some DatabaseValueConvertible,
@@ -118,16 +120,17 @@ public struct Write: Sendable {
         Write(content: .deletion(Record.sync.entityType, key.databaseValue), options: options)
     }
 
-    /// A request to the organization's REST API, sent once, in order with all other writes.
+    /// Sends a request to the organization's REST API, once and in order with all other writes.
     ///
-    /// The request changes no row on the phone. The phone receives the API's changes with a pull.
+    /// The request changes no row on the phone. The phone receives the resulting changes by a pull.
     ///
     /// - Parameters:
     ///   - method: `POST`, `PATCH`, `PUT` or `DELETE`.
-    ///   - endpoint: a path that begins with `/`. It may contain client ids in any place, and `{local_id}` for `key`.
+    ///   - endpoint: a path that begins with `/`. The path may contain client ids in any place, and `{local_id}`, which
+    ///     is replaced by the id of the row with the given `key`.
     ///   - payload: the body, which may contain client ids in any place.
-    ///   - type: the record whose entity type the request has.
-    ///   - key: the row that the request is about. A `POST` without a key creates a separate entity.
+    ///   - type: the record of the entity type to which the request belongs.
+    ///   - key: the key of the row that the request is about. A `POST` without a key creates a separate entity.
     public static func request<Record: Syncable>(
         _ method: String,
         _ endpoint: String,

@@ -1,13 +1,14 @@
 import GRDB
 
-/// A mutation on top of its entity's base, with its change to the document. Its payload contains the phone's keys.
+/// A mutation that the app's row shows, on top of the entity's base (``ServerSnapshot``). The payload contains the
+/// phone's keys.
 struct Edit: Sendable {
     let operation: RowOperation
     let payload: JSON?
 }
 
 extension Edit {
-    /// Returns the members that both edits write; nil if one of them writes the whole entity.
+    /// Returns the members that both edits write; nil if one of the edits writes the whole entity.
     func sharedMembers(with other: Edit) -> Set<String>? {
         guard operation == .update, other.operation == .update, let members = payload?.object,
             let others = other.payload?.object
@@ -16,21 +17,22 @@ extension Edit {
     }
 }
 
-/// The operation of a mutation on its entity.
+/// The operation of a mutation on an entity.
 enum RowOperation: String, Sendable, CaseIterable {
     case create, update, replace, delete
 
-    /// A SQL condition: the mutation changes a row, and is not a request that the app made itself.
+    /// A SQL condition: the mutation changes a row, and is not a request
+    /// (``Write/request(_:_:payload:of:key:options:)``).
     static let isOfRow = "operation IN (\(allCases.map { "'\($0.rawValue)'" }.joined(separator: ", ")))"
 }
 
 extension Edit {
-    /// Returns the document that is shown: the base with its edits on top, in the order in which they were made; nil
+    /// Returns the document to show: the base, to which the edits are applied in the order in which they were made. Nil
     /// if there is no document.
     ///
-    /// The entity of a patch may be deleted in the meantime: by the server, or by an edit that comes first because the
-    /// patch was refused and sent again. The patch is then shown on the last known document. It waits for its outcome,
-    /// and is never skipped.
+    /// The entity of a patch may have been deleted in the meantime, by the server or by another edit. The other edit
+    /// comes before the patch if the patch was refused and sent again. In these cases the patch, which still waits for
+    /// its outcome, is applied to the last known document and not skipped.
     static func shown(_ edits: [Edit], on base: ServerSnapshot?) -> JSON? {
         var document = base.flatMap { $0.isDeleted ? nil : $0.document }
         var last = base?.document
@@ -54,7 +56,7 @@ extension Edit {
         case succeeded
     }
 
-    /// Returns the edits on top of an entity's base, in the gateway's terms.
+    /// Returns the edits on top of an entity's base. Their payloads contain the gateway's ids.
     static func shown(of name: EntityName, _ selection: Selection = .all, _ db: Database) throws -> [Edit] {
         let (sequence, status): (Int64, String?) =
             switch selection {

@@ -1,7 +1,7 @@
 import GRDB
 
-/// The effect of the app's foreign keys on a table that the library writes: errors that SQLite would report only at the
-/// end of the transaction, and changes that it makes automatically.
+/// The effects of the app's foreign keys on a table that the library writes. The effects are errors that SQLite would
+/// report only at the end of the transaction, and changes that SQLite makes automatically.
 final class ForeignKeys {
     private struct Key {
         let table: String
@@ -9,8 +9,8 @@ final class ForeignKeys {
         let target: String
         let targetColumn: String?
         let onDelete: String
-        /// Whether the foreign key is checked when the transaction ends. A page that fails at that moment would fail
-        /// permanently.
+        /// Whether the foreign key is checked only when the transaction ends. A page of changes that fails at that
+        /// moment would fail at each attempt.
         let isDeferred: Bool
     }
 
@@ -48,7 +48,7 @@ final class ForeignKeys {
         }
     }
 
-    /// Returns a missing row that a document references by a foreign key whose check is deferred.
+    /// Returns a missing row that a document references by a foreign key with a deferred check.
     func missingLater(in document: JSON, of key: String) throws -> EntityName? {
         try own.get().contains(where: \.isDeferred) ? missing(in: document, of: key, where: \.isDeferred) : nil
     }
@@ -70,15 +70,15 @@ final class ForeignKeys {
         return nil
     }
 
-    /// Returns a table whose rows reference a row, if SQLite would report the violation only at the end of the
-    /// transaction.
+    /// Returns a table with rows that reference the given row, if SQLite would report the violation only at the end of
+    /// the transaction.
     func tableNamingLater(_ key: DatabaseValue) throws -> String? {
         try naming.get().first { name in
             try name.isDeferred && name.onDelete == "NO ACTION" && exists(name.table, name.column, key)
         }?.table
     }
 
-    /// Returns the rows of synchronized tables that SQLite deletes together with a row.
+    /// Returns the rows of synchronized tables that SQLite deletes together with the given row.
     func cascade(of key: DatabaseValue) throws -> [EntityName] {
         let cascading = try naming.get().filter { $0.onDelete == "CASCADE" }
         if cascading.isEmpty { return [] }

@@ -1,15 +1,15 @@
 import Foundation
 import GRDB
 
-/// The mapping with which the app's tables were last written: the columns, and the places of ids in them.
+/// The mapping with which the app's tables were last written: the columns, and the places in them that contain ids.
 ///
-/// If a new version of the app maps a further column, that column is empty in every row, though the server's documents
-/// may have the member. An update would treat the empty column as the user's edit. Therefore rows are written again
-/// from the library's data before any other use. A column for which the server has no member keeps the app's value,
-/// which was local until then.
+/// A new version of the app may map an additional column. This column is empty in every row, although the server's
+/// documents may contain the member. An update would treat the empty column as the user's edit. For this reason, all
+/// rows are first written again from the library's data. If the server's document does not contain the member, the
+/// column keeps the app's value.
 ///
-/// Ids that were treated as data are translated. Everything is also pulled again, because ids that were translated
-/// before may be data now.
+/// If the new version declares other references, ids that were treated as data before are translated. Everything is
+/// also pulled again, because values that were translated as ids before may be data now.
 struct MappedColumns {
     private let map: EntityMap
 
@@ -61,7 +61,7 @@ struct MappedColumns {
         }
     }
 
-    /// Replaces ids that were treated as data by local keys.
+    /// Replaces ids that were treated as data by the phone's keys.
     private func translate(
         _ name: EntityName,
         _ entity: EntitySync,
@@ -74,7 +74,7 @@ struct MappedColumns {
             type,
             id in
             let target = try map.entity(type)
-            // the next pull returns the device's own numbers
+            // the device's own numbers are unknown until the next pull returns them
             guard target.idSpace != .device else { return .null }
             return target.key.json(of: try identities.key(of: target, serverID: id))
         }
@@ -83,7 +83,7 @@ struct MappedColumns {
 }
 
 extension EntitySync {
-    /// The places of ids in documents, with their types.
+    /// The places in documents that contain ids, with the types of the ids.
     fileprivate var references: [String] {
         columns.flatMap { column in column.references.map { text(of: column, $0) } }
     }

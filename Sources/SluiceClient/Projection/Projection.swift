@@ -1,13 +1,13 @@
 import Foundation
 import GRDB
 
-/// Keeps the app's rows equal to the documents to be shown, within one transaction.
+/// Keeps the app's rows equal to the documents to show, within one transaction.
 final class Projection {
     private let map: EntityMap
     private let identities: Identities
     private let db: Database
     private var writers: [String: RowWriter] = [:]
-    /// Whether any row is held: a new row may be the row that a held row waits for.
+    /// Whether any row is held. A held row may wait for a row that is written now.
     private lazy var isAnyHeld = Result {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM sluice_held)") ?? false
     }
@@ -22,9 +22,9 @@ final class Projection {
         self.init(map, Identities(map, db, now: now), db)
     }
 
-    /// Returns the document that is shown for an entity, with the phone's keys, or nil.
+    /// Returns the document to show for an entity, with the phone's keys; nil if there is no document.
     ///
-    /// - Parameter edits: the edits on top of the base.
+    /// - Parameter edits: the edits to apply to the base.
     func document(_ entity: EntitySync, _ key: String, of edits: Edit.Selection = .all) throws -> JSON? {
         let name = EntityName(entity.entityType, key)
         return try document(entity, name, base: try ServerSnapshot.of(name, db), edits)
@@ -47,7 +47,7 @@ final class Projection {
 
     /// Writes an entity's row again.
     ///
-    /// - Parameter own: columns that keep the row's value if the document has no such member.
+    /// - Parameter own: the columns that keep the row's value if the document has no such member.
     func refresh(_ entity: EntitySync, _ key: String, keeping own: [SyncedColumn] = []) throws {
         let name = EntityName(entity.entityType, key)
         guard !own.isEmpty, let document = try document(entity, key) else {
@@ -59,16 +59,16 @@ final class Projection {
         try writer(entity).restore(values, key)
     }
 
-    /// Writes an entity's row from a base that the caller has read.
+    /// Writes an entity's row. The caller has already read the entity's base.
     ///
-    /// After that, it writes the rows that waited for this row, then the rows that waited for these rows, and so on,
-    /// for a chain of any length.
+    /// After that, the method writes the rows that waited for this row, then the rows that waited for those rows, and
+    /// so on.
     func refresh(_ entity: EntitySync, _ name: EntityName, base: ServerSnapshot?) throws {
         var arrived: [EntityName] = []
         try write(entity, name, base, &arrived)
         while let target = arrived.popLast() {
             for name in try waiting(for: target) {
-                // a row of a type that the app no longer has waits until the app has the type again
+                // if the app no longer synchronizes the type of a waiting row, the row continues to wait
                 if let entity = map[name.entityType] {
                     try write(entity, name, try ServerSnapshot.of(name, db), &arrived)
                 }
@@ -86,7 +86,8 @@ final class Projection {
         case .unchanged:
             if try isAnyHeld.get() { try release(name) }
         case .inserted:
-            // a row that was deleted with its parent, and not by a write, is held until the parent exists again
+            // a row that SQLite deleted together with its parent, although no write has deleted the row, is held until
+            // the parent exists again
             for descendant in descendants { try restore(descendant, &arrived) }
             guard try isAnyHeld.get() else { return }
             try release(name)
@@ -95,8 +96,8 @@ final class Projection {
         }
     }
 
-    /// Returns the rows that SQLite deletes with a row: the rows that reference it, then the rows that reference those,
-    /// and so on. Each row occurs once, also if rows reference each other.
+    /// Returns the rows that SQLite deletes together with a row: the rows that reference this row, then the rows that
+    /// reference those rows, and so on. Each row is returned once, even if rows reference each other.
     private func descendants(of name: EntityName) throws -> [EntityName] {
         var found = [name]
         var known: Set = [name]
@@ -115,8 +116,8 @@ final class Projection {
         try write(entity, name, try ServerSnapshot.of(name, db), &arrived)
     }
 
-    /// Restores the rows that reference a restored row. The app's foreign keys removed them together with that row, and
-    /// no separate write has deleted them.
+    /// Restores the rows that reference a restored row. The app's foreign keys deleted them together with that row,
+    /// although no write has deleted them.
     func restoreChildren(of name: EntityName) throws {
         var parents = [name]
         while let parent = parents.popLast() {
@@ -132,7 +133,8 @@ final class Projection {
                     arguments: [entity.entityType, parent.key]
                 )
                 for key in keys {
-                    // an existing row may have lost its reference (`ON DELETE SET NULL`)
+                    // an existing row is also written again, because `ON DELETE SET NULL` may have removed its
+                    // reference
                     let wasThere = try writer(entity).hasRow(key)
                     try refresh(entity, key)
                     if try !wasThere && writer(entity).hasRow(key) {
@@ -143,7 +145,7 @@ final class Projection {
         }
     }
 
-    /// Returns the value of a column if the document has no such member; nil for NULL.
+    /// Returns the value that a column gets if the document has no such member; nil for NULL.
     func standard(of column: SyncedColumn, in entity: EntitySync) throws -> DatabaseValue? {
         try writer(entity).standard(of: column)
     }
@@ -157,7 +159,7 @@ final class Projection {
 
     // MARK: - Rows that cannot be written
 
-    /// Stores that an entity's row differs from the document to be shown, with the reason.
+    /// Holds an entity's row: stores that the row differs from the document to show, and the reason.
     func hold(_ name: EntityName, _ reason: String, _ target: EntityName? = nil) throws {
         isAnyHeld = .success(true)
         let statement = try db.cachedStatement(
@@ -183,7 +185,7 @@ final class Projection {
         )
     }
 
-    /// Returns some of the held rows that wait for no particular row.
+    /// Returns held rows that do not wait for another row, up to a limit.
     func held(limit: Int) throws -> [EntityName] {
         try names(
             sql: "SELECT entity_type, key FROM sluice_held WHERE waits_for_type IS NULL ORDER BY random() LIMIT ?",

@@ -4,9 +4,9 @@ import GRDB
 final class RowWriter {
     enum Result {
         case unchanged
-        /// The row is new, or has changed.
+        /// The row was inserted, updated or deleted.
         case inserted
-        /// The row could not be written: the reason, and the entity that it waits for.
+        /// The row could not be written, for this reason. The entity is the row for which it waits.
         case kept(String, EntityName?)
     }
 
@@ -16,7 +16,7 @@ final class RowWriter {
     private let upsert: String
     private let deletion: String
     private let foreignKeys: ForeignKeys
-    /// For columns that must not be NULL, the value if the document has no such member.
+    /// The values of columns that must not be NULL, for documents without the member.
     private lazy var defaults = Swift.Result { () -> [String: DatabaseValue] in
         try db.columns(in: entity.table).reduce(into: [:]) { defaults, column in
             guard column.isNotNull, let sql = column.defaultValueSQL else { return }
@@ -39,8 +39,8 @@ final class RowWriter {
         if columns.isEmpty {
             sql += " NOTHING"
         } else {
-            // an unchanged row is not written, so that its observers are not notified; a row that is equal only by its
-            // collation is written
+            // an unchanged row is not written, because observers of the row would be notified; values that are equal
+            // only by their collation count as changed
             sql += """
                  UPDATE SET \(columns.map { "\($0) = excluded.\($0)" }.joined(separator: ", "))
                 WHERE \(columns.map { "\(table).\($0) IS NOT excluded.\($0) COLLATE BINARY" }.joined(separator: " OR "))
@@ -50,10 +50,10 @@ final class RowWriter {
         deletion = "DELETE FROM \(table) WHERE \(key) = ?"
     }
 
-    /// Returns the value of a column if the document has no such member; nil for NULL.
+    /// Returns the value that a column gets if the document has no such member; nil for NULL.
     func standard(of column: SyncedColumn) throws -> DatabaseValue? { try defaults.get()[column.name.lowercased()] }
 
-    /// - Parameter document: nil to delete the row.
+    /// - Parameter document: the document to write; nil deletes the row.
     func write(_ key: String, _ document: JSON?) throws -> Result {
         guard let keyValue = entity.key.databaseValue(of: key) else {
             return .kept("the key column '\(entity.key.column)' cannot hold '\(key)'", nil)
@@ -84,9 +84,9 @@ final class RowWriter {
     private func run(_ sql: String, _ values: [DatabaseValue], _ key: String, _ document: JSON?) throws -> Result {
         do {
             let before = db.totalChangesCount
-            // Fetched from the cache each time: a statement that has failed cannot be used again. It would refuse the
-            // next row because of the previous row's error (https://www.sqlite.org/c3ref/reset.html). If a trigger of
-            // the app has an error, there is no statement.
+            // The statement is fetched from the cache each time, because a failed statement cannot be used again. It
+            // would refuse the next row because of the previous row's error (https://www.sqlite.org/c3ref/reset.html).
+            // If one of the app's triggers is invalid, the statement cannot be prepared at all.
             try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(values))
             return db.totalChangesCount == before ? .unchanged : .inserted
         } catch let error as DatabaseError where error.isAboutRow && db.isInsideTransaction {
@@ -98,7 +98,7 @@ final class RowWriter {
         }
     }
 
-    /// The values of a row's columns, by name.
+    /// Returns the values of some of a row's columns, by column name.
     func values(of key: String, _ columns: [SyncedColumn]) throws -> [String: DatabaseValue] {
         guard let keyValue = entity.key.databaseValue(of: key) else { return [:] }
         let names = columns.map(\.name.quotedDatabaseIdentifier).joined(separator: ", ")
@@ -122,13 +122,13 @@ final class RowWriter {
         try db.execute(sql: sql, arguments: StatementArguments(columns.map(\.value) + [keyValue]))
     }
 
-    /// The rows of synchronized tables that SQLite would delete with a row.
+    /// Returns the rows of synchronized tables that SQLite would delete together with a row.
     func cascade(of key: String) throws -> [EntityName] {
         guard let value = entity.key.databaseValue(of: key) else { return [] }
         return try foreignKeys.cascade(of: value)
     }
 
-    /// Whether the table has a row with these values: the key, then the columns in their order.
+    /// Returns whether the table has a row with these values: the key, and then the columns in their order.
     private func hasRow(of values: [DatabaseValue]) throws -> Bool {
         let names = ([entity.key.column] + entity.columns.map(\.name)).map(\.quotedDatabaseIdentifier)
         let conditions = ["\(names[0]) = ?"] + names.dropFirst().map { "\($0) IS ? COLLATE BINARY" }
@@ -139,7 +139,7 @@ final class RowWriter {
         return try Bool.fetchOne(statement, arguments: StatementArguments(values)) ?? false
     }
 
-    /// Whether the table has the row.
+    /// Returns whether the table has the row.
     func hasRow(_ key: String) throws -> Bool {
         guard let value = entity.key.databaseValue(of: key) else { return false }
         let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
@@ -149,8 +149,8 @@ final class RowWriter {
 }
 
 extension DatabaseError {
-    /// Whether the failure concerns this row, including a fault in one of the app's triggers, so that other rows may
-    /// still be written. All other errors mean that the database cannot be written now.
+    /// Whether the error concerns only this row, so that other rows can still be written. Errors of the app's triggers
+    /// are included. All other errors mean that the database cannot be written at present.
     var isAboutRow: Bool {
         [.SQLITE_CONSTRAINT, .SQLITE_ERROR, .SQLITE_MISMATCH, .SQLITE_TOOBIG].contains(resultCode)
     }

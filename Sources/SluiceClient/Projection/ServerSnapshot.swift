@@ -1,11 +1,11 @@
 import GRDB
 
-/// An entity as last received from the server. Its document has the phone's ids.
+/// The base of an entity: its state as last received from the server. The document contains the phone's keys.
 struct ServerSnapshot: Sendable {
     var version: Int64?
     var etag: String?
     var isDeleted: Bool
-    /// The last document received, also of a deleted entity.
+    /// The last received document. A deleted entity keeps its last document.
     var document: JSON?
 }
 
@@ -24,8 +24,8 @@ extension ServerSnapshot {
         }
     }
 
-    /// - Parameter generation: the generation of the pull from the beginning that contains the entity; nil keeps the
-    ///   stored generation.
+    /// - Parameter generation: the number of the pull from the beginning, if the entity is from such a pull. Nil keeps
+    ///   the stored number.
     func save(_ name: EntityName, generation: Int64? = nil, _ db: Database) throws {
         let statement = try db.cachedStatement(
             sql: """
@@ -48,9 +48,10 @@ extension ServerSnapshot {
 }
 
 extension Database {
-    /// Notifies observers of the tables without row ids, whose changes SQLite does not report.
+    /// Notifies observers of changes in tables without row ids, which SQLite does not report.
     ///
-    /// Call it once in a transaction that changes such tables and no mutation: observers also observe mutations.
+    /// Call this method once in each transaction that changes such tables but no mutation. A changed mutation already
+    /// notifies the observers.
     func noteChangeOfBase() throws {
         try notifyChanges(in: Table("sluice_base"))
         try notifyChanges(in: Table("sluice_id_mappings"))

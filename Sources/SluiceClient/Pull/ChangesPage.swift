@@ -5,10 +5,10 @@ struct ChangesPage: Sendable {
     let changes: [JSON]
     let next: String
     let isUpToDate: Bool
-    /// For a device's own pull: its counters after the page.
+    /// The device's counters after the page; only in a pull in the device's own ids.
     let nextLocalIDs: NextLocalIDs
 
-    /// - Returns: nil unless the value is a page.
+    /// - Returns: nil if the value is not a page.
     init?(_ json: JSON) {
         guard let changes = json["changes"]?.array, let next = json["next"]?.string else { return nil }
         self.changes = changes
@@ -19,11 +19,11 @@ struct ChangesPage: Sendable {
 }
 
 extension JSON {
-    /// The counters in a response: numbers from 1 on.
+    /// The counters in a response. Counters are at least 1.
     var nextLocalIDs: NextLocalIDs {
         self["next_local_ids"]?.object?.compactMapValues { $0.int64.flatMap { $0 > 0 ? $0 : nil } } ?? [:]
     }
 }
 
-/// The device's counters: the number of the next row of each type.
+/// The device's counters: for each type, the number of the next row.
 typealias NextLocalIDs = [String: Int64]

@@ -5,25 +5,25 @@ import GRDB
 struct Feed: Sendable {
     var cursor: String?
     var generation: Int64
-    /// Whether the pull from the beginning, or after a 410, is still in progress.
+    /// Whether a pull from the beginning, such as after a 410, is still in progress.
     var isSnapshot: Bool
-    /// The number of changes that this pull has returned so far.
+    /// The number of changes that the pull from the beginning has returned so far.
     var snapshotRows: Int64
     /// The entity types and channels for which the cursor is valid.
     var filter: Filter
 
     /// The restriction of a pull.
     struct Filter: Sendable, Equatable {
-        /// Sorted, with commas between them.
+        /// The sorted entity types, with commas between them.
         var types: String
-        /// Sorted; empty for no restriction.
+        /// The sorted channels; empty for no restriction.
         var channels: [String]
 
         init(types: String, channels: [String]) {
             (self.types, self.channels) = (types, channels)
         }
 
-        /// Reads ``text``. No name has a line feed.
+        /// Reads ``text``, in which line feeds separate the names. Names contain no line feeds.
         init(_ text: String) {
             let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
             self.init(types: lines.first ?? "", channels: Array(lines.dropFirst()))
@@ -31,7 +31,7 @@ struct Feed: Sendable {
 
         var text: String { ([types] + channels).joined(separator: "\n") }
 
-        /// The gateway compares names by their bytes.
+        /// Compares names by their bytes, as the gateway does.
         static func == (left: Filter, right: Filter) -> Bool { left.text.utf8.elementsEqual(right.text.utf8) }
     }
 }
@@ -53,7 +53,8 @@ extension Feed {
         )
     }
 
-    /// Starts a pull from the beginning. Entities that it does not contain are removed at its end, not before.
+    /// Starts a pull from the beginning. Entities that the pull does not contain are removed when the pull ends, and
+    /// not before.
     static func startOver(_ filter: Filter, _ db: Database, now: Date) throws {
         _ = try Device.id(db)
         try db.execute(
@@ -66,9 +67,9 @@ extension Feed {
         )
     }
 
-    /// Marks edits that took effect before a pull begins. The pull contains their effects, unless a restored gateway
-    /// has lost them, or a pull from the beginning has no tombstone of their entities. Times are not compared, because
-    /// clocks can be set back.
+    /// Marks edits that took effect before a pull begins. The pull contains the effects of these edits, with two
+    /// exceptions: a restored gateway may have lost the edits, and a pull from the beginning contains no tombstones.
+    /// The edits are marked, instead of comparing times, because clocks can be set back.
     static func markOutdated(_ db: Database) throws {
         try db.execute(sql: "UPDATE sluice_mutations SET is_outdated = 1 WHERE is_shown AND status = 'succeeded'")
     }

@@ -1,14 +1,14 @@
 import Foundation
 import GRDB
 
-/// Applies a page of the feed: base, ids, the app's rows and the cursor, in one transaction.
+/// Applies a page of the feed in one transaction: the bases and ids of entities, the app's rows, and the cursor.
 struct PageApplication {
     private let map: EntityMap
     private let db: Database
     private let now: Date
     private let identities: Identities
     private let rows: Projection
-    /// Whether any entity has edits: a phone that only reads need not check each change.
+    /// Whether any entity has edits. If not, the changes need not be checked for edits.
     private let hasEdits: Bool
 
     init(_ map: EntityMap, _ db: Database, now: Date) throws {
@@ -20,8 +20,8 @@ struct PageApplication {
         hasEdits = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations)") ?? false
     }
 
-    /// - Parameter cursor: the cursor with which the page was requested. If the phone's cursor differs now, another
-    ///   process was faster, and nothing is applied.
+    /// - Parameter cursor: the cursor with which the page was requested. If the phone's cursor now differs, another
+    ///   process has already applied the page, and nothing is applied.
     /// - Returns: whether the page was applied.
     func apply(_ page: ChangesPage, after cursor: String?) throws -> Bool {
         let feed = try Feed.read(db)
@@ -32,12 +32,12 @@ struct PageApplication {
         return true
     }
 
-    /// Applies a page whose rows the app's tables did not accept in one transaction: everything except the rows, which
-    /// are held.
+    /// Applies a page without the app's rows, which are held. Use this method if the app's tables did not accept the
+    /// rows of the page in one transaction.
     ///
     /// - Parameter reason: the reason why the rows are held.
-    /// - Returns: the entities whose rows are to be written by ``writeRow(of:)``, each in a separate transaction; nil if
-    ///   the phone's cursor is no longer the cursor that the page was requested with.
+    /// - Returns: the entities of the held rows. Write each row by ``writeRow(of:)``, in a separate transaction. Nil if
+    ///   the phone's cursor is no longer the cursor with which the page was requested.
     func apply(_ page: ChangesPage, after cursor: String?, holdingRowsFor reason: String) throws -> [EntityName]? {
         let feed = try Feed.read(db)
         guard feed.cursor == cursor else { return nil }
@@ -73,7 +73,7 @@ struct PageApplication {
 
     // MARK: - A change
 
-    /// - Returns: the entity; nil if the app does not synchronize it.
+    /// - Returns: the entity; nil if the app does not synchronize the entity.
     private func apply(
         _ change: JSON,
         _ generation: Int64,
@@ -81,7 +81,7 @@ struct PageApplication {
     ) throws -> EntityName? {
         guard let entity = change["entity_type"]?.string.flatMap({ map[$0] }), let id = change["id"] else { return nil }
         let name = EntityName(entity.entityType, try key(of: change, id, entity))
-        // an entity that the user no longer sees is treated as deleted, also if it has pending edits
+        // an entity that the user can no longer see is treated as deleted, even if it has pending edits
         let isRemoved = change["removed"]?.bool ?? false
         var base = ServerSnapshot(
             version: change["version"]?.int64,
@@ -90,13 +90,14 @@ struct PageApplication {
             document: nil
         )
         if change["unreadable"]?.array?.contains("document") ?? false {
-            // if the gateway cannot open a document, the phone keeps its own copy
+            // if the gateway cannot decrypt the document, the phone keeps its own copy
             guard let known = try ServerSnapshot.of(name, db) else { return nil }
             base = known
         } else if let document = change["document"], !document.isNull {
             base.document = try identities.toLocal(document, entity)
         }
-        // an edit that took effect and was not pulled yet is part of the last document, on which other edits may build
+        // other edits may build on the last document, so this document includes edits that took effect and were not
+        // pulled yet
         if base.isDeleted, hasEdits { base.document = try rows.document(entity, name.key, of: .succeeded) }
         let hasEdits = try hasEdits && release(name, upTo: isRemoved ? .max : base.version)
         if base.isDeleted, try !isInOutbox(name) {
@@ -108,14 +109,14 @@ struct PageApplication {
             try rows.hold(name, reason)
             return name
         }
-        // a tombstone keeps the last document received, for the edits that still build on it
+        // a tombstone keeps the last received document, because edits may still build on it
         try rows.refresh(entity, name, base: hasEdits ? try ServerSnapshot.of(name, db) : base)
         if hasEdits, !base.isDeleted { try retryEdits(of: name) }
         return name
     }
 
-    /// Retries edits that the built-in store refused because it had no such entity: a restored gateway had lost it, and
-    /// the phone that created it has sent it again.
+    /// Retries edits that the built-in store refused because it did not have the entity. A restored gateway had lost
+    /// the entity, and another phone has now sent the create again.
     private func retryEdits(of name: EntityName) throws {
         let ids = try String.fetchAll(
             db,
@@ -143,7 +144,7 @@ struct PageApplication {
 
     /// Hides the edits that the base already contains.
     ///
-    /// - Returns: whether other edits build on it.
+    /// - Returns: whether other edits build on the base.
     private func release(_ name: EntityName, upTo version: Int64?) throws -> Bool {
         let hiding = try db.cachedStatement(
             sql: """
@@ -158,8 +159,8 @@ struct PageApplication {
         return try Bool.fetchOne(rest, arguments: [name.entityType, name.key]) ?? false
     }
 
-    /// Whether an entity has writes in the outbox. If so, it keeps its tombstone, because a late response may contain
-    /// an older state of it.
+    /// Returns whether an entity has writes in the outbox. If so, its tombstone must be kept, because a late response
+    /// may contain an older state of the entity.
     private func isInOutbox(_ name: EntityName) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM sluice_mutations WHERE entity_type = ? AND key = ?)"
@@ -169,8 +170,8 @@ struct PageApplication {
 
     // MARK: - The end of a pull from the beginning
 
-    /// Removes the entities that the pull did not contain (`docs/clients.md`, after a 410): the server has deleted
-    /// them. Their open edits wait for their outcomes.
+    /// Removes the entities that the pull did not contain, because the server has deleted them (`docs/clients.md`,
+    /// after a 410). Open edits of these entities continue to wait for their outcomes.
     private func sweep(_ generation: Int64) throws {
         var names = try names(
             """
@@ -179,7 +180,7 @@ struct PageApplication {
             """,
             generation
         )
-        // edits that took effect before the pull began would be in it, if their entities still existed
+        // if the entity of an edit that took effect before the pull still existed, the pull would contain the entity
         try db.execute(
             sql: "UPDATE sluice_mutations AS m SET is_shown = 0 WHERE m.is_shown AND \(Self.isOutdated)",
             arguments: [generation]
@@ -187,7 +188,7 @@ struct PageApplication {
         names += try self.names("SELECT b.entity_type, b.key FROM sluice_base b WHERE b.generation < ?", generation)
         for name in Set(names) {
             guard let entity = map[name.entityType] else { continue }
-            // open edits still build on the last document received, as they do on a tombstone's document
+            // keep the last received document, as a tombstone does, because open edits still build on it
             if try isInOutbox(name) {
                 if var base = try ServerSnapshot.of(name, db) {
                     base.isDeleted = true
@@ -200,7 +201,7 @@ struct PageApplication {
         }
     }
 
-    /// Hides edits whose effects a pull should have contained, but did not.
+    /// Hides edits that took effect before a pull, if the pull does not contain their effects.
     private func hideOutdated() throws {
         let condition = "is_shown AND status = 'succeeded' AND is_outdated"
         let names = try Row.fetchAll(

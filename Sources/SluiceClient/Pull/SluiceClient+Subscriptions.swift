@@ -2,18 +2,18 @@ import Foundation
 import GRDB
 
 extension SluiceClient {
-    /// Restricts synchronization to entities of some channels, in addition to earlier subscriptions.
+    /// Restricts synchronization to the entities of some channels. Earlier subscriptions stay in effect.
     ///
     /// Without a subscription, the client keeps all entities that the user can see. With subscriptions, it keeps the
     /// entities of these channels, of the user's own channel `user/…`, and of types without channels.
     /// A channel that the user does not hold adds no entities.
     ///
-    /// A change of the subscriptions starts a pull from the beginning. Rows that no subscription needs are removed at
-    /// its end; rows under pending writes stay until these are settled.
+    /// A change of the subscriptions starts a pull from the beginning. When this pull ends, rows outside of all
+    /// subscriptions are removed. Rows with pending writes stay until the writes are settled.
     ///
-    /// - Parameter channels: names such as `project/42`, compared by bytes; together with earlier subscriptions at most
-    ///   ``subscriptionLimit``.
-    /// - Throws: ``SluiceError/invalid(_:)`` for an invalid name, and for too many channels.
+    /// - Parameter channels: names such as `project/42`, which are compared by bytes. Together with earlier
+    ///   subscriptions, at most ``subscriptionLimit`` channels are allowed.
+    /// - Throws: ``SluiceError/invalid(_:)`` for an invalid name or too many channels.
     public func subscribe(to channels: [String]) async throws {
         try await changeSubscriptions { $0 + channels }
     }
@@ -25,12 +25,12 @@ extension SluiceClient {
         }
     }
 
-    /// The channels to which synchronization is restricted; empty without a restriction.
+    /// The channels to which synchronization is restricted; empty if there is no restriction.
     public var subscriptions: [String] {
         get async throws { try await database.read { try Subscriptions.channels($0) } }
     }
 
-    /// The maximum number of channels that a client subscribes to.
+    /// The maximum number of channels to which a client can subscribe.
     public static var subscriptionLimit: Int { Subscriptions.limit }
 
     private func changeSubscriptions(_ change: @Sendable @escaping ([String]) -> [String]) async throws {
@@ -38,7 +38,7 @@ extension SluiceClient {
             _ = try Device.id(db)
             let before = try Subscriptions.channels(db)
             let after = Subscriptions.distinct(change(before))
-            // a change either adds or removes names, so the same number of names means no change
+            // a call either adds or removes names, so an equal number of names means that nothing has changed
             if after.count == before.count { return false }
             try Subscriptions.write(after, db)
             return true
@@ -54,13 +54,13 @@ enum Subscriptions {
     /// The limit of the gateway for one pull.
     static let limit = 100
 
-    /// Sorted names.
+    /// Returns the names of the channels in sorted order.
     static func channels(_ db: Database) throws -> [String] {
         guard let text = try String.fetchOne(db, sql: "SELECT subscriptions FROM sluice_device") else { return [] }
         return try JSON(parsing: Array(text.utf8)).array?.compactMap(\.string) ?? []
     }
 
-    /// Sorts names by their bytes, and leaves out repeated names.
+    /// Sorts names by their bytes, and removes duplicates.
     static func distinct(_ names: [String]) -> [String] {
         names.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }.reduce(into: []) { found, name in
             if found.last.map({ !$0.utf8.elementsEqual(name.utf8) }) ?? true { found.append(name) }

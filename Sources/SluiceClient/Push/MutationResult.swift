@@ -1,6 +1,6 @@
 import Foundation
 
-/// The gateway's state of a mutation: a result of a push, the response to a settling call, or an event.
+/// The state of a mutation at the gateway, from a push's response, from the response to a decision, or from an event.
 struct MutationResult: Sendable {
     enum Status: String, Sendable {
         case pending, blocked, succeeded, conflict, failed, discarded, rejected
@@ -9,7 +9,7 @@ struct MutationResult: Sendable {
         /// Whether the mutation continues without a decision.
         var isOpen: Bool { [.pending, .blocked, .inFlight].contains(self) }
 
-        /// Whether the mutation is final: neither the gateway nor a decision changes it.
+        /// Whether the state is final, which means that neither the gateway nor a decision changes it.
         var isFinal: Bool { self == .succeeded || self == .discarded }
     }
 
@@ -31,14 +31,14 @@ struct MutationResult: Sendable {
     /// Whether the error was too long for the response.
     private let omitsError: Bool
 
-    /// - Returns: nil unless the value is a result.
+    /// - Returns: nil if the value is not a result.
     init?(_ json: JSON) {
         guard let id = json["id"]?.string.flatMap(UUID.init(text:)),
             let status = json["status"]?.string
         else { return nil }
         func member(_ name: String) -> JSON? { json[name].flatMap { $0.isNull ? nil : $0 } }
         self.id = id
-        // a status that this version does not know is not final, and is requested again
+        // a status that is unknown to this version of the library is treated as not final, so it is requested again
         self.status = Status(rawValue: status) ?? .pending
         serverID = member("server_id")
         version = member("version")?.int64
@@ -55,20 +55,19 @@ struct MutationResult: Sendable {
         omitsError = member("omitted")?.array?.contains("error") ?? false
     }
 
-    /// The server's state of the entity, which applies instead of the mutation, if the response contains it.
+    /// The server's state of the entity, if the response contains it. This state applies instead of the mutation.
     var current: JSON? { error?["current"].flatMap { $0.isNull ? nil : $0 } }
 
-    /// Whether the gateway has already processed the mutation's sequence number, but does not know the mutation.
+    /// Whether the gateway's watermark covers the mutation's number, although the gateway does not have the mutation.
     var isNumberUsed: Bool { status == .rejected && error?["code"]?.string == "sequence_already_used" }
 
     /// Whether the gateway has accepted the mutation's key or id with other content.
     var isKeyReused: Bool { status == .rejected && Self.reuses.contains(error?["code"]?.string ?? "") }
 
-    /// The codes of such a rejection.
+    /// The error codes of ``isKeyReused``.
     static let reuses = ["idempotency_key_reused", "id_already_used"]
 
-    /// Whether the response left out content that the client needs to show, so that the mutation must be read
-    /// separately.
+    /// Whether the response omits content that the client needs to show. If so, the mutation must be read separately.
     var isCut: Bool {
         guard [.conflict, .discarded, .failed].contains(status) else { return false }
         return error?["current_omitted"]?.bool ?? false || omitsError

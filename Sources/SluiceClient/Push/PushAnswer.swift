@@ -16,7 +16,7 @@ struct PushAnswer {
         results = Results(map, identities, Projection(map, identities, db), db, now: now)
     }
 
-    /// - Returns: false for a response that violates the contract; then nothing is written.
+    /// - Returns: false for a response that violates the contract. In that case, nothing is written.
     func apply(_ answer: JSON, to batch: PushBatch) throws -> Bool {
         let entries = answer.results.compactMap(MutationResult.init)
         guard entries.map(\.id) == batch.rows.map(\.id), let accepted = answer.acceptedSequence else { return false }
@@ -28,7 +28,8 @@ struct PushAnswer {
         return true
     }
 
-    /// Sends a rejected write again, if it named an entity by a number that the gateway does not have for this device.
+    /// Sends a rejected write again with a server id, if the write contained a number that the gateway does not have
+    /// for this device.
     private func nameByServer(_ id: UUID) throws {
         guard map.hasDeviceIDs, try DeviceNumbers.areOthers(db),
             try NumberReplacement(map, db).replaceUnknown(in: id)
@@ -36,11 +37,11 @@ struct PushAnswer {
         _ = try Settling(map, db, now: now).resubmitUndecided(id)
     }
 
-    /// Assigns new numbers to writes that were rejected because another phone has used their numbers. That phone was
-    /// set up from the same backup, and is therefore the same device for the gateway.
+    /// Assigns new numbers to writes that were rejected because another phone has used their numbers. The other phone
+    /// was set up from the same backup, so the gateway treats both phones as one device.
     ///
-    /// - Parameter moment: older writes are left for a person to decide. The gateway may have accepted them so long ago
-    ///   that it has deleted their records, and would apply them twice.
+    /// - Parameter moment: the decision about older writes is left to a person. The gateway may have accepted these
+    ///   writes so long ago that it has deleted their idempotency records. It would then apply them twice.
     /// - Returns: whether any write was renumbered.
     func renumber(_ answer: JSON, _ batch: PushBatch, writtenAfter moment: Date) throws -> Bool {
         let created = Dictionary(uniqueKeysWithValues: batch.rows.map { ($0.id, $0.createdAt) })
@@ -53,10 +54,11 @@ struct PushAnswer {
         return isAny
     }
 
-    /// Adopts the states of writes that took effect before the gateway was restored. A write that the gateway does not
-    /// have, although the write's number is used there, is sent again under a new number.
+    /// Stores the gateway's present states of writes that took effect before the gateway was restored. If the gateway
+    /// does not have a write, but has used the write's number for another write, the write is sent again under a new
+    /// number.
     ///
-    /// - Returns: whether any write is to be sent.
+    /// - Returns: whether any write has to be sent again.
     func reopenLost(_ answer: JSON, writtenAfter moment: Date) throws -> Bool {
         var first: Int64?
         for result in answer.results.compactMap(MutationResult.init)
@@ -89,16 +91,16 @@ struct PushAnswer {
         return true
     }
 
-    /// Applies one mutation's state from an event or from the response to a settling call.
+    /// Applies the state of a mutation, from an event or from the response to a decision.
     func apply(_ result: MutationResult) throws { try results.apply(result) }
 
-    /// Stores a mapping from an event.
+    /// Stores an id mapping from an event.
     func note(_ mapping: JSON) throws {
         try results.note(mapping)
         try db.noteChangeOfBase()
     }
 
-    /// Marks a write that no push can carry as rejected, so that it is shown as rejected.
+    /// Marks a write as rejected, because no push can contain the write.
     func reject(_ row: OutboxRow, _ problem: Problem) throws {
         let json: JSON = ["id": .string(row.id.wire), "status": "rejected", "error": problem.json]
         if let result = MutationResult(json) { try results.apply(result) }
@@ -106,8 +108,8 @@ struct PushAnswer {
 }
 
 extension JSON {
-    /// Returns the results of a push. A response contains an entity only once, and later results refer to it. In the
-    /// returned results, each of them has a copy of the entity.
+    /// The results of a push. In a response, only the first result about an entity contains the entity, and later
+    /// results refer to the first result. In this property, every result contains its entity.
     var results: [JSON] {
         let results = self["results"]?.array ?? []
         return results.map { result in
@@ -125,8 +127,7 @@ extension JSON {
         }
     }
 
-    /// The watermark in a response; nil if it is missing or impossible. A valid watermark leaves further numbers after
-    /// it.
+    /// The watermark in a response; nil if it is missing or so high that it leaves no further numbers.
     var acceptedSequence: Int64? {
         self["accepted_sequence"]?.int64.flatMap { (0..<(1 << 62)).contains($0) ? $0 : nil }
     }

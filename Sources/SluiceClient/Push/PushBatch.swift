@@ -3,10 +3,10 @@ import GRDB
 
 /// The entries of one push.
 struct PushBatch: Sendable {
-    /// Bounds of a push: the gateway's defaults.
+    /// The limits of a push. The defaults are the gateway's defaults.
     struct Limits: Sendable {
         var entries = 500
-        /// The size of all entries in bytes. The gateway accepts 4 MiB including the rest of the body.
+        /// The maximum size of all entries in bytes. The gateway accepts a body of 4 MiB, which includes the entries.
         var bytes = (4 << 20) - 4_096
 
         init() {}
@@ -15,7 +15,8 @@ struct PushBatch: Sendable {
     }
 
     let deviceID: UUID
-    /// The watermark that the gateway has returned. A restored gateway, whose watermark is lower, refuses the push.
+    /// The watermark that the gateway last returned. A restored gateway has a lower watermark, and therefore refuses
+    /// the push.
     let afterSequence: Int64
     let rows: [OutboxRow]
 
@@ -28,8 +29,8 @@ struct PushBatch: Sendable {
 }
 
 extension PushBatch {
-    /// Returns the next mutations to push: first the mutations that were sent without a response, in a separate push,
-    /// and then the mutations that were never sent. From this transaction on they count as sent.
+    /// Returns the next mutations to push. Mutations that were sent without a response are pushed first, separately
+    /// from mutations that were never sent. All returned mutations are marked as sent in the same transaction.
     static func next(_ limits: Limits, _ db: Database, _ shown: Projection) throws -> PushBatch? {
         let unanswered = try rows(of: .sent, limits, db)
         if !unanswered.isEmpty { return try batch(unanswered, db) }
@@ -44,7 +45,8 @@ extension PushBatch {
         return try batch(queued, db)
     }
 
-    /// Marks all mutations that can be sent as sent without a response, because another phone may have sent them.
+    /// Marks all mutations that can be sent as sent without a response, for a copied database. The original phone may
+    /// have sent these mutations.
     static func markSent(_ db: Database) throws {
         var limits = Limits(entries: .max)
         limits.bytes = .max
@@ -58,27 +60,28 @@ extension PushBatch {
         }
     }
 
-    /// Whether any mutation that was never sent can be sent.
+    /// Returns whether any mutation can be sent that was never sent before.
     static func isAnyToSend(_ db: Database) throws -> Bool {
         try !rows(of: .queued, Limits(entries: 1), db).isEmpty
     }
 
     /// Returns accepted mutations whose outcome the phone has not received.
     ///
-    /// If a restored gateway accepted one of them, it would no longer request earlier mutations that it has lost. So their
-    /// push has `after_sequence`, too.
+    /// If a restored gateway accepted one of these mutations, it would no longer request earlier mutations that it has
+    /// lost. For this reason, the push of these mutations has `after_sequence`, too.
     ///
-    /// - Parameter after: the number above which mutations are returned, so that all are requested in turn.
+    /// - Parameter after: only mutations with a higher number are returned, so that repeated calls request all
+    ///   mutations in turn.
     static func open(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
         let rows = try rows(of: .taken(after: after), limits, db)
         return rows.isEmpty ? nil : try batch(rows, db)
     }
 
-    /// Returns mutations that took effect and whose state a restored gateway may have lost, although they are below its
-    /// watermark: mutations that a person decided about, and all mutations if another phone also uses this device's
-    /// numbers.
+    /// Returns mutations that took effect, if a restored gateway may have lost their state although they are below its
+    /// watermark. This is possible for mutations about which a person has decided. If another phone also uses this
+    /// device's numbers, it is possible for all mutations.
     ///
-    /// - Parameter after: the number above which mutations are returned.
+    /// - Parameter after: only mutations with a higher number are returned.
     static func ended(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
         let rows = try rows(of: .ended(after: after), limits, db)
         return rows.isEmpty ? nil : try batch(rows, db)
@@ -129,20 +132,21 @@ extension PushBatch {
 
     /// Assigns numbers above the watermark to mutations that were never sent and have a number below it.
     ///
-    /// These mutations were held back, or the phone was restored from a backup and had already used their numbers.
+    /// These mutations have low numbers because they were held back, or because the phone was restored from a backup
+    /// and had used the same numbers before.
     private static func renumber(_ db: Database, _ shown: Projection) throws {
         let accepted = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
         guard let first = try rows(of: .queued, Limits(entries: 1), db).first?.sequence, first <= accepted else {
             return
         }
-        // all later mutations get new numbers, too, so that they keep their order
+        // all later mutations get new numbers, too, so that the mutations keep their order
         try shown.refresh(Outbox.renumberQueued(from: first, db))
     }
 
-    /// Refuses writes that contain the client id of a create that was given up.
+    /// Refuses writes that contain the client id of a discarded create.
     ///
-    /// The gateway refuses a write in the same way if it depends on a rejected entry. Without this refusal, it would
-    /// treat the id as data, and every user would receive a row with a dangling reference.
+    /// The gateway would treat the client id as data, and every user would receive a row with a dangling reference. In
+    /// the same way, the gateway itself refuses a write that depends on a rejected entry.
     ///
     /// - Returns: whether any write was refused.
     private static func refuseOrphans(among rows: [OutboxRow], _ db: Database) throws -> Bool {
@@ -161,9 +165,9 @@ extension PushBatch {
     }
 }
 
-/// The mutations that wait until a rejected create is settled: mutations that reference its client id, and mutations
-/// that reference the client id of a create that also waits. Until the entity exists, the gateway would treat its UUID
-/// as data.
+/// The mutations that wait until a rejected create is settled. They reference the client id of the rejected create, or
+/// the client id of another create that waits. As long as the entity does not exist, the gateway would treat the client
+/// id as data.
 private struct HeldBack {
     private var names: Set<String> = []
 

@@ -1,7 +1,8 @@
 import Foundation
 import GRDB
 
-/// Writes the gateway's states of mutations, within one transaction: the outbox, the ids, the base, the app's rows.
+/// Stores the gateway's states of mutations within one transaction: in the outbox, the ids, the bases and the app's
+/// rows.
 final class Results {
     private let map: EntityMap
     private let db: Database
@@ -29,7 +30,7 @@ final class Results {
         )
         guard let row = try Row.fetchOne(statement, arguments: [result.id.wire]) else { return false }
         let before: String = row["status"]
-        // an older response that arrives after an event with a later state
+        // this is an older response, which arrived after an event with a later state
         if ["succeeded", "discarded"].contains(before), !result.status.isFinal { return true }
         try write(result)
         guard let entity = map[row["entity_type"]], let key: String = row["key"] else { return true }
@@ -55,9 +56,9 @@ final class Results {
         return true
     }
 
-    /// Shows an edit again if a decision had hidden it and the gateway did not follow the decision.
+    /// Shows an edit again if a decision had hidden the edit, but the gateway did not follow the decision.
     ///
-    /// - Returns: false if the mutation is not an edit of a row, or is still to be given up.
+    /// - Returns: false if the mutation is not an edit of a row, or if its discard is still to be sent.
     private func reveal(_ id: UUID) throws -> Bool {
         try db.execute(
             sql: """
@@ -74,8 +75,8 @@ final class Results {
         return db.changesCount > 0
     }
 
-    /// Prevents a write that the gateway did not accept from delaying a later write. The later write may take effect
-    /// while the earlier one waits for a decision. Members that both write are shown with the later write's values.
+    /// Lets a later write replace a stopped write of the same entity. The later write may take effect while the stopped
+    /// write waits for a decision. If both writes contain the same member, the later write's value is shown.
     private func supersede(by edit: Edit, _ sequence: Int64, _ name: EntityName) throws {
         let earlier = try db.cachedStatement(
             sql: """
@@ -157,7 +158,7 @@ final class Results {
         let isRewritten = entity.keys == .rewritten && entity.idSpace == .mapped
         if mapping.status == .resolved, mapping.serverID?.id == serverID.id, !isRewritten { return mapping.key }
         let rewriter = KeyRewriter(map, db)
-        // the entity of the create was pulled before: both keys identify this entity
+        // the created entity was pulled before this result arrived, so two keys identify the entity
         if let other = try IDMapping.of(entity.entityType, serverID: serverID, db), other.key != mapping.key {
             if entity.idSpace == .device {
                 guard try identities.unite(other, with: mapping, entity) else { return mapping.key }
@@ -178,8 +179,8 @@ final class Results {
 
     // MARK: - The shown rows
 
-    /// Stops showing an edit that took effect, once the base contains it. If the feed does not report the edit, its
-    /// document becomes the base.
+    /// Hides an edit that took effect, as soon as the base contains the edit. If the feed does not report the edit, the
+    /// edited document becomes the base.
     private func succeed(_ result: MutationResult, _ edit: Edit, _ entity: EntitySync, _ name: EntityName) throws {
         let base = try ServerSnapshot.of(name, db)
         if let version = result.version {
@@ -197,8 +198,8 @@ final class Results {
         try rows.refresh(entity, name.key)
     }
 
-    /// Removes a write that was given up, and shows the server's entity in its place (`docs/clients.md`, rolling back),
-    /// because the feed does not return that entity again.
+    /// Removes a discarded write, and shows the server's entity instead (`docs/clients.md`, rolling back). The result
+    /// contains this entity, because the feed does not return it again.
     private func discard(_ result: MutationResult, _ entity: EntitySync, _ name: EntityName) throws {
         if let current = result.current {
             let known = try ServerSnapshot.of(name, db)?.version ?? 0

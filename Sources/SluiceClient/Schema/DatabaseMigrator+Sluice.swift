@@ -3,10 +3,11 @@ public import GRDB
 extension DatabaseMigrator {
     /// Adds the library's tables to the app's own migrations, in the app's own file.
     ///
-    /// Call it once, before or among the app's own `registerMigration` calls, and never after the migrations of a later
-    /// version. The names of its migrations begin with `sluice`, the names of its tables with `sluice_`.
+    /// Call this method once, before or between the app's own `registerMigration` calls. Do not move the call in later
+    /// versions of the app. The names of the library's migrations begin with `sluice`, and the names of its tables
+    /// begin with `sluice_`.
     ///
-    /// With a separate migrator of the library, the app's migrations would look superseded. With
+    /// The library has no separate migrator, because the app's migrations would then look superseded. With
     /// `eraseDatabaseOnSchemaChange`, the next launch would then erase the file with all waiting writes.
     ///
     ///     var migrator = DatabaseMigrator()
@@ -16,7 +17,7 @@ extension DatabaseMigrator {
         registerMigration("sluice 1: outbox, ids, base") { db in try db.execute(sql: Self.outboxIDsBase) }
         registerMigration("sluice 2: writes of other devices") { db in try Self.createOthers(db) }
         registerMigration("sluice 3: captured rows, shared devices") { db in
-            // whether another phone also has this device id, because both were set up from one backup
+            // whether another phone also has this device id, because both phones were set up from the same backup
             try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN is_shared INTEGER NOT NULL DEFAULT 0")
             // whether the mutation took effect before the present pull from the beginning
             try db.execute(sql: "ALTER TABLE sluice_mutations ADD COLUMN is_outdated INTEGER NOT NULL DEFAULT 0")
@@ -26,19 +27,20 @@ extension DatabaseMigrator {
                     WHERE is_shown AND status = 'succeeded'
                     """
             )
-            // rows that the app has changed, noted by triggers and not enqueued yet; with the reason if a row cannot
-            // be enqueued
+            // rows that the app has changed; triggers have recorded them, and they are not enqueued yet. If a row
+            // cannot be enqueued, the reason is stored
             try db.execute(sql: "CREATE TABLE sluice_captured (\(CaptureTriggers.columns))")
             try db.execute(sql: "CREATE INDEX sluice_captured_by_row ON sluice_captured (entity_type, key)")
         }
         registerMigration("sluice 4: installations") { db in
-            // the installation to which the device id belongs: a copy of the file on another phone is a different one
+            // the installation to which the device id belongs; a copy of the file on another phone belongs to a
+            // different installation
             try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN installation TEXT")
-            // whether the gateway may have other numbers for rows of types with device ids than the phone
+            // whether the gateway's numbers for rows of types with device ids may differ from the phone's numbers
             try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN has_other_numbers INTEGER NOT NULL DEFAULT 0")
         }
         registerMigration("sluice 5: subscriptions") { db in
-            // the channels that pulls are restricted to: JSON, or NULL for no restriction
+            // the channels to which pulls are restricted, as JSON; NULL for no restriction
             try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN subscriptions TEXT")
         }
     }
@@ -54,17 +56,17 @@ extension DatabaseMigrator {
             table.column("entity_type", .text).notNull()
             // the key of this phone's row, if the phone has the row
             table.column("key", .text)
-            // the other device's name of the entity: one of the two ids, as JSON
+            // the id with which the other device identifies the entity, as JSON; one of the two columns is used
             for name in ["local_id", "server_id"] { table.column(name, .text) }
             for name in ["created_at", "payload", "response", "error"] { table.column(name, .text) }
             table.column("attempt_count", .integer)
-            // why a decision about it was refused
+            // the reason why a decision about the write was refused
             table.column("settle_error", .text)
         }
     }
 
-    // SQLite stores the comments within CREATE TABLE. With `eraseDatabaseOnSchemaChange`, GRDB erases the file if they
-    // change.
+    // Do not change comments within CREATE TABLE. SQLite stores them as part of the schema, and with
+    // `eraseDatabaseOnSchemaChange`, GRDB erases the file if they change.
     private static let outboxIDsBase = """
         -- This installation, in one row.
         CREATE TABLE sluice_device (

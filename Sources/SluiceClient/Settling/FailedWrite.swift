@@ -3,17 +3,17 @@ public import GRDB
 
 /// A write that did not take effect, and that requires a person's decision.
 ///
-/// Nothing is lost before the decision: the write's row still shows the write.
+/// Nothing is lost before the decision, because the app's row still shows the write.
 ///
 /// To observe all failed writes, use `ValueObservation.tracking { try FailedWrite.fetchAll($0) }` or
 /// ``SluiceClient/failedWrites``.
 public struct FailedWrite: Sendable, Hashable, Identifiable {
     /// The reason why a write did not take effect.
     public enum Reason: String, Sendable {
-        /// The upstream refused the write permanently, or could not be reached in the allowed attempts.
+        /// The upstream refused the write permanently, or could not be reached within the allowed number of attempts.
         case failed
-        /// Another writer changed the entity first; ``theirs`` is the other version. If ``problem`` has `errors`, the
-        /// write would leave a reference to a deleted entity.
+        /// Another writer changed the entity first, or the write would leave a reference to a deleted entity.
+        /// ``theirs`` is the server's version. In the second case, ``problem`` has `errors`.
         case conflict
         /// The gateway did not accept the write.
         case rejected
@@ -22,7 +22,7 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     /// The operation of a write.
     public enum Operation: Sendable, Hashable, CustomStringConvertible {
         case create, update, replace, delete
-        /// A request to the organization's REST API, with this method.
+        /// A request to the organization's REST API with this method.
         case request(method: String)
 
         init(_ text: String) {
@@ -60,24 +60,25 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public let operation: Operation
     /// The time when the write was enqueued, by the phone's clock.
     public let createdAt: Date
-    /// The reason for the failure.
+    /// The problem that the gateway reported.
     public let problem: Problem?
-    /// The upstream's response: its status and body, if there was one.
+    /// The status and the body of the upstream's response, if there was a response.
     public var response: JSON?
-    /// The payload that was sent, with client ids and server ids as the gateway has them.
+    /// The payload that was sent. It contains client ids and server ids, as at the gateway.
     public var payload: JSON?
-    /// The server's entity, with `document`, `version`, `etag` and `deleted`, in the gateway's terms; nil if it is
+    /// The server's entity in the gateway's format, with `document`, `version`, `etag` and `deleted`; nil if it is
     /// unknown.
     public let theirs: JSON?
     /// The reason why the gateway did not follow the last decision.
     public var decisionError: String?
-    /// The number of attempts of the gateway.
+    /// The number of attempts that the gateway has made.
     public var attempts = 0
-    /// The other device of the user that made the write; nil for a write of this phone. The other device may be lost,
-    /// so that only this phone can settle the write.
+    /// The user's other device, if that device made the write; nil for a write of this phone. If the other device is
+    /// lost, only this phone can settle the write.
     public var deviceID: UUID?
 
-    /// Creates a write that is in no outbox, for previews and tests of an app's views. Set other properties afterwards.
+    /// Creates a write without an outbox, for previews and tests of an app's views. All other properties can be set
+    /// afterwards.
     public init(
         id: UUID = UUID(),
         reason: Reason,
@@ -100,8 +101,9 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
 }
 
 extension FailedWrite {
-    /// Returns all failed writes, the oldest first, followed by failed writes of the user's other devices. A write with
-    /// a decision is pending until the gateway has received the decision.
+    /// Returns all failed writes of this phone, the oldest first, followed by failed writes of the user's other
+    /// devices. Writes about which a person has decided are not included: they are pending until the gateway has
+    /// received the decision.
     public static func fetchAll(_ db: Database) throws -> [FailedWrite] { try fetch(db, "1") }
 
     /// Returns the failed writes that are conflicts.
@@ -112,12 +114,12 @@ extension FailedWrite {
         try fetch(db, "m.entity_type = ? AND m.key = ?", [entityType, key])
     }
 
-    /// Returns the row as it is shown, with the phone's writes; nil if the table does not have it.
+    /// Returns the row as the app shows it, with the phone's writes; nil if the table does not have the row.
     ///
     /// ``SluiceClient/theirs(of:as:in:)`` returns the server's version.
     ///
-    /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not of the write's type; errors of the record's
-    ///   decoding.
+    /// - Throws: ``SluiceError/configuration(_:)`` if the record's type is not that of the write; errors of the
+    ///   record's decoding.
     public func record<Record: Syncable & FetchableRecord>(as type: Record.Type, in db: Database) throws -> Record? {
         let sync = Record.sync
         guard sync.entityType == entityType else {
@@ -128,7 +130,7 @@ extension FailedWrite {
         return try Record.fetchOne(db, sql: "SELECT * FROM \(table) WHERE \(column) = ?", arguments: [value])
     }
 
-    /// Returns the oldest failed writes that the gateway has accepted.
+    /// Returns the oldest failed writes among the writes that the gateway has accepted.
     static func acceptedButFailed(_ db: Database) throws -> [UUID] {
         try String.fetchAll(
             db,
@@ -139,7 +141,7 @@ extension FailedWrite {
         ).map(UUID.init(wire:))
     }
 
-    /// Returns the oldest rejected writes whose key or id the gateway has accepted with other content.
+    /// Returns the oldest rejected writes for which the gateway has accepted the same key or id with other content.
     static func reused(_ db: Database) throws -> [UUID] {
         try String.fetchAll(
             db,

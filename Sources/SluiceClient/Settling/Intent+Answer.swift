@@ -9,7 +9,7 @@ extension Intent {
         try OtherWrite.apply(result, db)
     }
 
-    /// A SQL condition: the decision gives the write up.
+    /// A SQL condition: the decision discards the write.
     static let givesUp = """
         (action = 'discard' OR json_extract(body, '$.strategy') = '\(Winner.server.rawValue)')
         """
@@ -22,11 +22,12 @@ extension Intent {
             guard problem.code == "not_found" else { return try OtherWrite.refuse(mutationID, problem, db) }
             return try OtherWrite.delete(mutationID, db)
         }
-        // a write of another device, which was settled elsewhere in the meantime
+        // the write is from another device, and was settled elsewhere in the meantime
         guard try isInOutbox(db) else { return }
         switch (problem.code, isGivingUp) {
         case ("not_found", true):
-            // the write was never accepted, or its record was deleted: the gateway has nothing to give up
+            // the gateway has nothing to discard, because it never accepted the write or has deleted the record of the
+            // write
             let gone: JSON = ["id": .string(mutationID.wire), "status": "discarded"]
             if let result = MutationResult(gone) { try PushAnswer(map, db, now: now).apply(result) }
         case ("not_found", false):
@@ -39,7 +40,7 @@ extension Intent {
                 arguments: [mutationID.wire]
             )
         default:
-            // the write's state has changed, or the decision is incomplete: the present state is requested and shown
+            // the write's state has changed, or the decision is incomplete, so the present state is requested and shown
             try db.execute(
                 sql: """
                     UPDATE sluice_mutations

@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// A person's decision about a mutation, until the gateway has received it.
+/// A person's decision about a mutation. It is stored until the gateway has received it.
 struct Intent: Sendable {
     enum Action: String, Sendable { case retry, discard, resolve }
 
@@ -10,8 +10,8 @@ struct Intent: Sendable {
     let action: Action
     let body: JSON
 
-    /// Returns the oldest intent whose mutation has a response from the gateway. The intent of a mutation that was sent
-    /// without a response waits for the response.
+    /// Returns the oldest intent, except for intents that must wait: if the mutation was sent and has no response yet,
+    /// its intent waits for the response.
     static func next(_ db: Database) throws -> Intent? {
         let row = try Row.fetchOne(
             db,
@@ -49,8 +49,8 @@ struct Intent: Sendable {
 
     /// Sends discards again.
     ///
-    /// A phone that was restored from a backup may have given up writes that it took for never sent, although the
-    /// gateway has accepted their numbers.
+    /// A phone that was restored from a backup may have discarded writes that, in its database, were never sent. In
+    /// fact, the gateway may have accepted these writes.
     static func repeatDiscards(above known: Int64, upTo accepted: Int64, _ db: Database, now: Date) throws {
         try db.execute(
             sql: """
@@ -62,8 +62,8 @@ struct Intent: Sendable {
         )
     }
 
-    /// Gives up hidden writes. A write that was given up together with another write has no separate decision, only a
-    /// hidden row.
+    /// Discards hidden writes. A write that was discarded together with another write is only hidden, and has no
+    /// separate decision yet.
     static func giveUpHidden(above watermark: Int64, _ db: Database, now: Date) throws {
         try db.execute(
             sql: """

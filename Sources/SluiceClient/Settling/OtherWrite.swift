@@ -1,20 +1,20 @@
 import Foundation
 import GRDB
 
-/// A write of the user's other device that needs a decision; the device may be lost.
+/// A write of another device of the user that needs a decision. The other device may be lost.
 ///
-/// The gateway has the write. The phone keeps a copy, so that a person can decide about it offline.
+/// The write is stored at the gateway. The phone keeps a copy, so that a person can decide about the write offline.
 struct OtherWrite: Sendable {
     let id: UUID
     let entityType: String
-    /// The row's key on this phone, if it has the row.
+    /// The key of the row on this phone; nil if the phone does not have the row.
     let key: String?
     let operation: String
     let status: String
 
     /// Replaces all copies by the mutations that the gateway returned.
     ///
-    /// - Parameter mutations: the user's failed and conflicting mutations, also those of this phone.
+    /// - Parameter mutations: the user's failed and conflicting mutations, including mutations of this phone.
     static func replaceAll(_ mutations: [JSON], _ map: EntityMap, _ db: Database) throws {
         let ids = mutations.compactMap { $0["id"]?.string.flatMap(UUID.init(text:)) }
         try db.execute(
@@ -49,8 +49,8 @@ struct OtherWrite: Sendable {
         try findKeys(map, db)
     }
 
-    /// Repeats decisions that a restored gateway has lost. They are about writes of this phone that have ended on the
-    /// phone, but wait for a decision at the gateway again.
+    /// Repeats decisions that a restored gateway has lost. The writes have ended on this phone, but wait for a decision
+    /// at the gateway again.
     static func repeatLostDecisions(_ mutations: [JSON], _ map: EntityMap, _ db: Database, now: Date) throws {
         for mutation in mutations {
             guard let result = MutationResult(mutation), [.failed, .conflict].contains(result.status) else { continue }
@@ -69,7 +69,7 @@ struct OtherWrite: Sendable {
                     """,
                 arguments: [result.id.wire]
             )
-            // a write that had succeeded waits for a person's decision again
+            // the write had succeeded before, and now waits for a person's decision again
             if db.changesCount > 0 { try PushAnswer(map, db, now: now).apply(result) }
         }
     }
@@ -82,7 +82,8 @@ struct OtherWrite: Sendable {
         ) ?? false
     }
 
-    /// Finds the phone's rows that the other writes change. A pull may have added them after the writes were copied.
+    /// Finds the phone's rows that belong to the copied writes. A pull may have added the rows after the writes were
+    /// copied.
     static func findKeys(_ map: EntityMap, _ db: Database) throws {
         let rows = try Row.fetchAll(
             db,
@@ -101,7 +102,7 @@ struct OtherWrite: Sendable {
 
     private static func key(_ entity: EntitySync, localID: JSON?, serverID: JSON?, _ db: Database) throws -> String? {
         if let serverID, let known = try IDMapping.of(entity.entityType, serverID: serverID, db) { return known.key }
-        // the number is the other device's, and can name another row on this phone
+        // the number was assigned by the other device, and may belong to another row on this phone
         guard entity.idSpace != .device, let localID else { return nil }
         return try IDMapping.of(entity.entityType, clientID: localID, db)?.key
     }
@@ -115,12 +116,12 @@ struct OtherWrite: Sendable {
         return row.map { OtherWrite(id: id, entityType: $0[0], key: $0[1], operation: $0[2], status: $0[3]) }
     }
 
-    /// Whether any of these mutations is neither in the outbox nor copied.
+    /// Returns whether any of these mutations is neither in the outbox nor copied.
     static func isAnyUnknown(_ ids: [UUID], _ db: Database) throws -> Bool {
         try ids.contains { try !isInOutbox($0, db) && fetch($0, db) == nil }
     }
 
-    /// Applies the gateway's response to a decision; does nothing for a write of the outbox.
+    /// Applies the gateway's response to a decision. Does nothing if the write is in this phone's outbox.
     static func apply(_ result: MutationResult, _ db: Database) throws {
         if [.failed, .conflict].contains(result.status) {
             try db.execute(

@@ -1,12 +1,12 @@
 import Foundation
 import GRDB
 
-/// The treatment of writes that depend on a discarded write.
+/// How to treat writes that depend on a discarded write.
 public enum Dependents: String, Sendable {
     /// The dependent writes are discarded as well.
     case discard
-    /// The dependent writes continue without the discarded write. Writes that need the id that it would have created
-    /// fail.
+    /// The dependent writes continue without the discarded write. If the discarded write is a create, dependent writes
+    /// that need the id of its entity fail.
     case keep
 }
 
@@ -18,10 +18,10 @@ public enum Winner: String, Sendable {
     case client = "client_wins"
 }
 
-/// Carries out a person's decision about a write, in one transaction and offline.
+/// Applies a person's decision about a write, in one transaction and without a connection.
 ///
-/// For a mutation that the gateway has, it records an intent that the worker sends. All other decisions take effect
-/// directly.
+/// If the gateway has the mutation, an ``Intent`` is stored, which the worker sends to the gateway. All other decisions
+/// take effect immediately.
 struct Settling {
     private let map: EntityMap
     private let db: Database
@@ -39,8 +39,8 @@ struct Settling {
 
     // MARK: - Retry
 
-    /// - Parameter payload: the payload that replaces the write's own, with the gateway's ids; nil to retry it
-    ///   unchanged.
+    /// - Parameter payload: a payload with the gateway's ids, which replaces the write's payload; nil for a retry
+    ///   without changes.
     func retry(_ id: UUID, payload: JSON?, _ options: RetryOptions) throws {
         if let endpoint = options.endpoint { try Enqueuing.check(endpoint: endpoint) }
         if let other = try OtherWrite.fetch(id, db) {
@@ -59,7 +59,7 @@ struct Settling {
         case "rejected":
             try edit(row, payload)
             if let endpoint {
-                // only an accepted mutation ties its key to its content
+                // the key can be used with new content, because the gateway has not accepted the mutation
                 try db.execute(
                     sql: "UPDATE sluice_mutations SET endpoint = ? WHERE id = ?",
                     arguments: [endpoint, id.wire]
@@ -71,7 +71,7 @@ struct Settling {
         try show(row)
     }
 
-    /// Returns the entity's endpoint for a write that an earlier version of the app made without an endpoint.
+    /// Returns the entity's endpoint, if an earlier version of the app made the write without an endpoint.
     private func missingEndpoint(of row: OutboxRow) -> String? {
         guard row.endpoint == nil, let operation = RowOperation(rawValue: row.operation) else { return nil }
         return map[row.entityType]?.endpoint(of: operation)
@@ -79,7 +79,7 @@ struct Settling {
 
     /// Sends a rejected write again, unchanged, under a new number.
     ///
-    /// - Returns: false if the write is not rejected any more, or if a person has decided about it.
+    /// - Returns: false if the write is no longer rejected, or if a person has decided about the write.
     func resubmitUndecided(_ id: UUID) throws -> Bool {
         let isUndecided = try Bool.fetchOne(
             db,
@@ -95,7 +95,7 @@ struct Settling {
 
     private func edit(_ row: OutboxRow, _ payload: JSON?) throws {
         guard let payload else { return }
-        // the entities that the payload now references; the gateway finds ids outside of declared references
+        // the new payload may reference other entities; ids outside of declared references are found by the gateway
         let pending = try map[row.entityType].map { try identities.pendingIDs(in: payload, $0) } ?? []
         let names = Set(row.names).union(pending).map(\.text).sorted()
         try db.execute(
@@ -104,8 +104,8 @@ struct Settling {
         )
     }
 
-    /// Gives mutations new numbers under the same keys: only an accepted mutation ties its key to its content
-    /// (`docs/clients.md`, resubmitting a rejected entry).
+    /// Assigns new numbers to rejected mutations, which keep their keys. The keys can be used with new content, because
+    /// the gateway has not accepted the mutations (`docs/clients.md`, resubmitting a rejected entry).
     private func resubmit(_ sequences: [Int64], from first: Int64) throws {
         for sequence in sequences {
             try db.execute(
@@ -118,7 +118,7 @@ struct Settling {
                 arguments: [sequence]
             )
         }
-        // this also renumbers later writes that were never sent, so that all keep their order
+        // later writes that were never sent are also renumbered, so that all writes keep their order
         try rows.refresh(Outbox.renumberQueued(from: first, db))
     }
 
@@ -132,7 +132,7 @@ struct Settling {
 
     // MARK: - Discard
 
-    /// - Throws: ``SluiceError/hasDependents(_:)`` if other writes depend on it and `dependents` is nil.
+    /// - Throws: ``SluiceError/hasDependents(_:)`` if other writes depend on the write and `dependents` is nil.
     func discard(_ id: UUID, dependents choice: Dependents?) throws {
         if let other = try OtherWrite.fetch(id, db) { return try other.discard(choice, db, now: now) }
         let (row, status) = try mutation(id)
@@ -140,7 +140,7 @@ struct Settling {
         if choice == nil, !dependents.isEmpty { throw SluiceError.hasDependents(dependents.count) }
         let isOurs = Self.isLocal(status)
         if choice == .discard {
-            // the last writes first: a row is removed before the row that it references
+            // the last writes are discarded first, so that a row is removed before the row that it references
             for id in dependents.reversed() {
                 let (row, status) = try mutation(UUID(wire: id))
                 // if the gateway has received the discarded mutation, it also discards the mutations that depend on it
@@ -171,7 +171,7 @@ struct Settling {
         try hide(row)
     }
 
-    /// Shows an edit that an earlier decision may have hidden.
+    /// Shows an edit again, if an earlier decision has hidden it.
     private func show(_ row: OutboxRow) throws {
         if RowOperation(rawValue: row.operation) != nil {
             try db.execute(
@@ -192,8 +192,9 @@ struct Settling {
 
     func dependents(of id: UUID) throws -> [UUID] { try dependents(of: try mutation(id).row).map(UUID.init(wire:)) }
 
-    /// Returns the ids of open writes that need this write, directly or through others: writes that reference the
-    /// entity that it creates, writes that declare the dependency, and later writes of the same entity.
+    /// Returns the ids of unfinished writes that need this write, directly or through other writes. A write needs an
+    /// earlier write if it references the entity that the earlier write creates, if it declares the dependency, or if
+    /// it writes the same entity.
     func dependents(of row: OutboxRow) throws -> [String] {
         try String.fetchAll(
             db,
@@ -237,7 +238,7 @@ struct Settling {
         try winner == .server ? hide(row) : show(row)
     }
 
-    /// Returns the whole document if an update is to override a deletion: a patch would restore only the members that
+    /// Returns the whole document if an update has to override a deletion. A patch would restore only the members that
     /// it changes.
     private func restored(_ row: OutboxRow) throws -> JSON? {
         guard row.operation == RowOperation.update.rawValue, let entity = map[row.entityType], let key = row.key else {
@@ -280,7 +281,7 @@ struct Settling {
         return (row.entityType, row.key, row.operation, row.sequence)
     }
 
-    /// Returns the payload of an edited write, from the record with the person's edits.
+    /// Returns the new payload of a write, from the record that contains the person's edits.
     func payload(_ id: UUID, of values: [String: DatabaseValue]) throws -> JSON {
         let row = try OtherWrite.fetch(id, db).map { ($0.entityType, $0.key, $0.operation, nil) } ?? ownWrite(id)
         let (type, writeKey, operation, sequence): (String, String?, String, Int64?) = row
@@ -290,7 +291,7 @@ struct Settling {
         }
         var document = try entity.document(of: values, map)
         if operation == RowOperation.update.rawValue {
-            // another device's write is not among the edits of this phone's row
+            // a write of another device has no position among the edits of this phone's row
             let before =
                 try sequence.map { try rows.document(entity, key, of: .before($0)) ?? [:] }
                 ?? ServerSnapshot.of(EntityName(type, key), db)?.document ?? [:]

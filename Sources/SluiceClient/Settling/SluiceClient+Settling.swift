@@ -3,30 +3,31 @@ public import GRDB
 
 /// The options of a retry.
 public struct RetryOptions: Sendable {
-    /// The endpoint of the retry, in place of the write's own endpoint. It may contain `{local_id}`.
+    /// The endpoint of the retry, which replaces the write's own endpoint. The endpoint may contain `{local_id}`.
     public var endpoint: String?
-    /// Whether to retry even if it is unknown whether the last attempt took effect. An edited write may then take
-    /// effect in addition to the last attempt. If false, the gateway refuses such a retry, and
+    /// Whether to retry even if it is unknown whether the last attempt took effect. With `true`, an edited write may
+    /// take effect in addition to the last attempt. With `false`, the gateway refuses such a retry, and
     /// ``FailedWrite/decisionError`` contains the reason.
     public var isForced: Bool
 
-    /// Creates options; every option has a default: `RetryOptions(isForced: true)`.
+    /// Creates options. Every option has a default, so `RetryOptions(isForced: true)` is enough to set one option.
     public init(endpoint: String? = nil, isForced: Bool = false) {
         self.endpoint = endpoint
         self.isForced = isForced
     }
 }
 
-/// Decisions about writes that did not take effect: ``failedWrites``.
+/// Decisions about writes that did not take effect (``failedWrites``).
 ///
-/// These writes include failed writes of the user's other devices: ``FailedWrite/deviceID``.
+/// These writes include failed writes of the user's other devices (``FailedWrite/deviceID``).
 ///
-/// Each decision takes effect on the phone immediately, also offline, and is sent to the gateway like every write.
+/// Each decision takes effect on the phone immediately, even offline. It is sent to the gateway in the same way as
+/// writes.
 ///
-/// Each method has two forms. The form with `in: db` is part of a transaction of the app; the other form opens a
+/// Each method has two forms. The form with `in: db` takes part in a transaction of the app. The other form opens a
 /// separate transaction.
 extension SluiceClient {
-    /// Sends a write again that failed, is in conflict, or was not accepted.
+    /// Retries a write that failed, is in conflict, or was not accepted.
     ///
     /// A write that an earlier version of the app made without an endpoint gets its entity's endpoint.
     ///
@@ -36,12 +37,12 @@ extension SluiceClient {
         try settle(in: db) { try $0.retry(mutation, payload: nil, options) }
     }
 
-    /// Sends a write again, in a separate transaction: ``retry(_:options:in:)``.
+    /// Retries a write, in a separate transaction. See ``retry(_:options:in:)``.
     public func retry(_ mutation: UUID, options: RetryOptions = RetryOptions()) async throws {
         try await settle { client, db in try client.retry(mutation, options: options, in: db) }
     }
 
-    /// Sends a write again with the record's present values. The record's row shows them immediately.
+    /// Retries a write with the record's present values. The app's row shows these values immediately.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``; the
     ///   database's errors.
@@ -54,7 +55,7 @@ extension SluiceClient {
         try retry(mutation, try record.databaseDictionary, options, in: db)
     }
 
-    /// Sends a write again with the record's present values, in a separate transaction:
+    /// Retries a write with the record's present values, in a separate transaction. See
     /// ``retry(_:editing:options:in:)``.
     public func retry<Record: Syncable>(
         _ mutation: UUID,
@@ -74,7 +75,7 @@ extension SluiceClient {
         try settle(in: db) { try $0.retry(mutation, payload: try $0.payload(mutation, of: values), options) }
     }
 
-    /// Sends a write again with another payload, which contains the gateway's ids.
+    /// Retries a write with another payload, which must contain the gateway's ids.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``; the database's errors.
     public func retry(
@@ -86,27 +87,27 @@ extension SluiceClient {
         try settle(in: db) { try $0.retry(mutation, payload: payload, options) }
     }
 
-    /// Sends a write again with another payload, in a separate transaction: ``retry(_:payload:options:in:)``.
+    /// Retries a write with another payload, in a separate transaction. See ``retry(_:payload:options:in:)``.
     public func retry(_ mutation: UUID, payload: JSON, options: RetryOptions = RetryOptions()) async throws {
         try await settle { client, db in try client.retry(mutation, payload: payload, options: options, in: db) }
     }
 
-    /// Gives a write up; its row then shows the server's entity.
+    /// Discards a write. The app's row then shows the server's entity.
     ///
-    /// - Parameter dependents: the treatment of writes that need this write (``dependents(of:in:)``); required if there
-    ///   are such writes.
+    /// - Parameter dependents: how to treat writes that need this write (``dependents(of:in:)``). If there are such
+    ///   writes, the parameter is required.
     /// - Throws: ``SluiceError/hasDependents(_:)``, ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``;
     ///   the database's errors.
     public func discard(_ mutation: UUID, dependents: Dependents? = nil, in db: Database) throws {
         try settle(in: db) { try $0.discard(mutation, dependents: dependents) }
     }
 
-    /// Gives a write up, in a separate transaction: ``discard(_:dependents:in:)``.
+    /// Discards a write, in a separate transaction. See ``discard(_:dependents:in:)``.
     public func discard(_ mutation: UUID, dependents: Dependents? = nil) async throws {
         try await settle { client, db in try client.discard(mutation, dependents: dependents, in: db) }
     }
 
-    /// Returns the writes that need this write, directly or through others, in the order in which they were made.
+    /// Returns the writes that need this write, directly or through other writes, in the order in which they were made.
     ///
     /// These writes reference the row that this write creates, write the same row later, or were declared to depend on
     /// this write.
@@ -116,19 +117,20 @@ extension SluiceClient {
         try Settling(map, db, now: configuration.now()).dependents(of: mutation)
     }
 
-    /// Ends a conflict.
+    /// Resolves a conflict in favor of the server or of the phone.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``; the database's errors.
     public func resolve(_ mutation: UUID, _ winner: Winner, in db: Database) throws {
         try settle(in: db) { try $0.resolve(mutation, winner, payload: nil) }
     }
 
-    /// Ends a conflict, in a separate transaction: ``resolve(_:_:in:)``.
+    /// Resolves a conflict, in a separate transaction. See ``resolve(_:_:in:)``.
     public func resolve(_ mutation: UUID, _ winner: Winner) async throws {
         try await settle { client, db in try client.resolve(mutation, winner, in: db) }
     }
 
-    /// Ends a conflict with a person's merge of both versions. ``theirs(of:as:in:)`` returns the other version.
+    /// Resolves a conflict with a record in which a person has merged the two versions. ``theirs(of:as:in:)`` returns
+    /// the server's version.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``; the
     ///   database's errors.
@@ -136,7 +138,7 @@ extension SluiceClient {
         try resolve(mutation, with: try record.databaseDictionary, in: db)
     }
 
-    /// Ends a conflict with a person's merge of both versions, in a separate transaction: ``resolve(_:with:in:)``.
+    /// Resolves a conflict with a merged record, in a separate transaction. See ``resolve(_:with:in:)``.
     public func resolve<Record: Syncable>(_ mutation: UUID, with record: Record) async throws {
         let values = try record.databaseDictionary
         try await settle { client, db in try client.resolve(mutation, with: values, in: db) }
@@ -148,7 +150,7 @@ extension SluiceClient {
 
     // MARK: - What all of them do
 
-    /// Carries out a decision, and lets the worker send it after the commit. If the body throws, nothing is changed.
+    /// Applies a decision, and wakes the worker after the commit to send it. If the body throws, nothing is changed.
     private func settle(in db: Database, _ body: (Settling) throws -> Void) throws {
         try db.inSavepoint {
             if configuration.capture == .triggers { try captured.enqueueAll(db, now: configuration.now()) }

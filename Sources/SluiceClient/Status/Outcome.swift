@@ -1,24 +1,24 @@
 public import Foundation
 import GRDB
 
-/// The outcome of a write. It is read from the database, and therefore survives a restart.
+/// The state of a write. It is read from the database, so it survives a restart of the app.
 public enum Outcome: Sendable, Hashable {
-    /// The write is in the outbox, and was never sent.
+    /// The write is in the outbox and has never been sent.
     case queued
-    /// The write was sent, and has no response yet. It may have taken effect.
+    /// The write was sent, but no response has arrived yet. The write may have taken effect.
     case sent
     /// The gateway has stored the write durably, and runs it automatically when its turn comes.
     case accepted
-    /// The gateway has the write, which waits for these mutations.
+    /// The gateway has stored the write. It waits for these other mutations.
     case blocked(by: [UUID])
-    /// The write took effect, once. `isVisible` is false until the pull has shown it.
+    /// The write took effect once. `isVisible` is false until a pull has returned the write's effect.
     case applied(serverID: JSON?, version: Int64?, isVisible: Bool)
-    /// The write did not take effect, and a person must decide: retry, edit, discard or resolve it.
+    /// The write did not take effect. A person must decide whether to retry, edit, discard or resolve the write.
     case failed(FailedWrite)
-    /// The write was given up.
+    /// The write was discarded.
     case discarded
 
-    /// Whether the state does not change any more without a person.
+    /// Whether the state can only change by a person's decision.
     public var isSettled: Bool {
         switch self {
         case .applied, .failed, .discarded: true
@@ -26,7 +26,7 @@ public enum Outcome: Sendable, Hashable {
         }
     }
 
-    /// - Returns: nil for an id that is not in the outbox; ended writes are kept for
+    /// - Returns: nil for an id that is not in the outbox. Ended writes stay in the outbox for
     ///   ``SluiceClient/Configuration/keep``.
     static func fetch(_ db: Database, _ id: UUID) throws -> Outcome? {
         let row = try Row.fetchOne(
@@ -50,7 +50,7 @@ public enum Outcome: Sendable, Hashable {
             )
         case "discarded": return .discarded
         case "failed", "conflict", "rejected":
-            // nil: a decision about the failed write was made, so the write continues
+            // if there is no failed write, a decision about the write was made, so the write continues
             return try FailedWrite.fetch(db, id: id).map(Outcome.failed) ?? .accepted
         default: return .accepted
         }

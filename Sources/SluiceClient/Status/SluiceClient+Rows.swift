@@ -1,7 +1,7 @@
 public import GRDB
 
 extension SluiceClient {
-    /// Returns the synchronization state of a row; nil if the library has no record of it.
+    /// Returns the synchronization state of a row; nil if the row was neither enqueued nor pulled.
     ///
     /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not among the client's entities.
     public func row<Record: Syncable>(
@@ -12,7 +12,7 @@ extension SluiceClient {
         try name(of: type, key).flatMap { try SyncedRow.fetch(db, $0) }
     }
 
-    /// Returns the permanent id of a row, with its JSON type; nil until the server has assigned one.
+    /// Returns the permanent id of a row, with its JSON type; nil until the server has assigned an id.
     ///
     /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not among the client's entities.
     public func serverID<Record: Syncable>(
@@ -25,13 +25,13 @@ extension SluiceClient {
 
     /// Returns the record as the server has it, without this phone's writes.
     ///
-    /// Use it to let a person compare the server's version with a failed or conflicting write. Columns that are not
-    /// synchronized have the row's values.
+    /// With this record, a person can compare the server's version with a failed or conflicting write. Columns that are
+    /// not synchronized have the values of the app's row.
     ///
     /// - Returns: nil if the server has no such entity, or it was deleted.
-    /// - Throws: ``SluiceError/configuration(_:)`` for a record that is not of the write's type.
+    /// - Throws: ``SluiceError/configuration(_:)`` if the record's type is not that of the write.
     ///   ``SluiceError/invalid(_:)`` if a member does not fit its column. Errors of the record's decoding, for example
-    ///   if a column is not synchronized, must not be NULL, and there is no row with its value.
+    ///   if there is no row that provides the value of a column that is not synchronized and must not be NULL.
     public func theirs<Record: Syncable & FetchableRecord>(
         of write: FailedWrite,
         as type: Record.Type,
@@ -47,7 +47,7 @@ extension SluiceClient {
         let name = EntityName(entity.entityType, key)
         let base = try ServerSnapshot.of(name, db)
         if let current = write.theirs, current["version"]?.int64 ?? .max > base?.version ?? 0 {
-            // received with the refusal, and not pulled yet
+            // the entity was received with the refusal and is not pulled yet
             guard let document = current["document"], !document.isNull, current["deleted"]?.bool != true else {
                 return nil
             }
@@ -62,7 +62,7 @@ extension SluiceClient {
         return try Record(row: entity.row(name, document, map, db))
     }
 
-    /// Tries to write the held rows again, after the app has changed the cause.
+    /// Tries again to write the held rows, for example after the app has removed the cause.
     ///
     /// - Returns: the rows that are still held.
     /// - Throws: the database's errors.

@@ -1,8 +1,8 @@
 import Foundation
 import GRDB
 
-/// Counts the numbers of the status shortly after a change, once for all changes until then. Counting reads all waiting
-/// writes, and an app may enqueue a thousand writes in a second.
+/// Updates the numbers in the status shortly after a change, only once for all changes until then. Each count reads all
+/// waiting writes, and an app may enqueue a thousand writes in a second.
 final class StatusCounter: Sendable {
     private static let pause = DispatchTimeInterval.milliseconds(50)
     private let database: any DatabaseWriter
@@ -10,7 +10,7 @@ final class StatusCounter: Sendable {
     private let state = Locked(State())
 
     private struct State {
-        /// The number of all changes so far, and the number of changes that the status includes.
+        /// The number of all changes so far, and the number of changes that are included in the status.
         var (changes, counted) = (0, 0)
         var isScheduled = false
     }
@@ -36,8 +36,8 @@ final class StatusCounter: Sendable {
     func catchUp() {
         let state = state.withLock { $0 }
         guard state.counted < state.changes else { return }
-        // the caller may be within an access to the database; if the read fails, other users of the database get the
-        // error
+        // the read must be reentrant, because the caller may be within a database access; an error is ignored, because
+        // other code that uses the database gets the same error
         guard let counts = try? database.unsafeReentrantRead({ try StatusCounts.fetch($0) }) else { return }
         take(counts, of: state.changes)
     }

@@ -56,8 +56,8 @@ struct StatusCounts: Sendable, Hashable {
         return counts
     }
 
-    /// The time when the oldest open write was made. For each status, it reads only the write with the lowest number,
-    /// because reading ten thousand waiting writes takes milliseconds.
+    /// The time when the oldest open write was made. For each status, the query reads only the write with the lowest
+    /// number. Reading ten thousand waiting writes would take milliseconds.
     private static let oldestOpen = """
         SELECT min(created_at) FROM (
             \(WriteStatus.openOnes.map { status in

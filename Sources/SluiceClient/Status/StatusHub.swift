@@ -12,7 +12,8 @@ final class StatusHub: Sendable {
 
     var status: SyncStatus { state.withLock { $0.status } }
 
-    /// A stream of the status: its present value, and each change. A slow reader misses intermediate values.
+    /// A stream of the status. It starts with the present status, followed by each change. A slow reader misses
+    /// intermediate values.
     var stream: AsyncStream<SyncStatus> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let id = UUID()

@@ -5,13 +5,13 @@ public import Observation
 ///     @State private var sync: SyncObserver   // SyncObserver(sluice)
 ///     Text(sync.status.pending, format: .number)
 ///
-/// It follows ``SluiceClient/status`` and ``SluiceClient/failedWrites`` for as long as it exists.
+/// As long as the observer exists, its properties follow ``SluiceClient/status`` and ``SluiceClient/failedWrites``.
 @available(iOS 17, macOS 14, tvOS 17, watchOS 10, visionOS 1, *)
 @MainActor @Observable
 public final class SyncObserver {
     /// The present status.
     public private(set) var status: SyncStatus
-    /// The writes that a person must decide about.
+    /// The writes that need a person's decision.
     public private(set) var failedWrites: [FailedWrite] = []
     @ObservationIgnored private let tasks = Locked<[Task<Void, Never>]>([])
 
@@ -25,7 +25,7 @@ public final class SyncObserver {
                     for await status in statuses { self?.status = status }
                 },
                 Task { [weak self] in
-                    // ignored: other code that uses the database gets the same errors
+                    // errors are ignored, because other code that uses the database gets the same errors
                     do { for try await failed in writes { self?.failedWrites = failed } } catch { return }
                 },
             ]

@@ -1,21 +1,22 @@
 public import GRDB
 
-/// The synchronization state of one of the app's rows, to show next to the row.
+/// The synchronization state of one of the app's rows, for display next to the row.
 ///
-/// Read it in the app's own observation, which is then notified of changes:
+/// Read the state in the app's own observation, which is then notified of changes:
 ///
 ///     ValueObservation.tracking { db in try sluice.row(of: Contact.self, key: contact.id, in: db) }
 public struct SyncedRow: Sendable, Hashable {
-    /// The permanent id, with its JSON type; nil until the server has assigned one.
+    /// The permanent id, with its JSON type; nil until the server has assigned an id.
     public let serverID: JSON?
-    /// The number of the row's writes that are in progress or wait.
+    /// The number of the row's writes that wait or are in progress.
     public let pending: Int
-    /// The number of the row's writes that a person must decide about: ``FailedWrite/fetchAll(_:of:key:)``.
+    /// The number of the row's writes that need a person's decision (``FailedWrite/fetchAll(_:of:key:)``).
     public let failed: Int
-    /// The entity as last received from the server, without the phone's own writes; nil if it was never received.
-    /// It refers to other rows by their keys.
+    /// The entity as last received from the server, without the phone's own writes; nil if the entity was never
+    /// received. Its references to other rows are the keys of these rows.
     public let server: ServerState?
-    /// The reason why the app's table lacks the present state of the row; nil if the table has it.
+    /// The reason why the row is held, which means that the app's table does not have the row's present state; nil if
+    /// the row is not held.
     public let held: String?
 
     /// Creates a state, for previews and tests of an app's views.
@@ -39,11 +40,11 @@ public struct SyncedRow: Sendable, Hashable {
 
 /// An entity as last received from the server.
 public struct ServerState: Sendable, Hashable {
-    /// The number of the entity's writes at the server, from 1; nil if it was never received.
+    /// The number of the entity's writes at the server, at least 1; nil if it was never received.
     public let version: Int64?
     /// Whether the entity was deleted.
     public let isDeleted: Bool
-    /// The entity's members, an object; for a deleted entity, the last members received.
+    /// The entity's members, as an object. For a deleted entity, these are the last received members.
     public let document: JSON?
 
     /// Creates a state, for previews and tests of an app's views.
@@ -90,14 +91,14 @@ extension SyncedRow {
     }
 }
 
-/// An entity whose present state the app's table does not accept: a constraint prevents it, or a member of its document
-/// does not fit the column.
+/// An entity whose present state the app's table does not accept, because of a constraint or because a member of the
+/// document does not fit its column.
 ///
-/// The row is written as soon as the table accepts it. Only rows that refer to it by a foreign key may wait for it. To
-/// release the row, change the cause: the app's table, the mapping of its columns, or the entity, by a write of any
-/// user. ``SluiceClient/writeHeldRows(in:)`` retries immediately; each pull retries, too.
+/// The row is written as soon as the table accepts it. A held row delays only rows that refer to it by a foreign key.
+/// To release the row, remove the cause: change the app's table or the mapping of its columns, or change the entity by
+/// a write of any user. ``SluiceClient/writeHeldRows(in:)`` retries immediately. Each pull retries, too.
 public struct HeldRow: Sendable, Hashable, Identifiable {
-    /// Identifies a row among the rows of all types.
+    /// The type and the key, which identify a row among the rows of all types.
     public struct ID: Sendable, Hashable {
         /// The entity type's name at the gateway.
         public let entityType: String
@@ -105,7 +106,7 @@ public struct HeldRow: Sendable, Hashable, Identifiable {
         public let key: String
     }
 
-    /// The type and the key.
+    /// The type and the key of the row.
     public var id: ID { ID(entityType: entityType, key: key) }
     /// The entity type's name at the gateway.
     public let entityType: String
@@ -113,9 +114,9 @@ public struct HeldRow: Sendable, Hashable, Identifiable {
     public let key: String
     /// The reason why the row is held.
     public let reason: String
-    /// The row that this row waits for, because of a foreign key.
+    /// The row for which this row waits because of a foreign key.
     public let waitsFor: ID?
-    /// The server's document, which refers to other rows by their keys.
+    /// The server's document. Its references to other rows are the keys of these rows.
     public let document: JSON?
 
     /// Creates a held row, for previews and tests of an app's views.
@@ -127,7 +128,7 @@ public struct HeldRow: Sendable, Hashable, Identifiable {
         self.document = document
     }
 
-    /// Returns all held rows, by type and key.
+    /// Returns all held rows, ordered by type and key.
     public static func fetchAll(_ db: Database) throws -> [HeldRow] {
         try Row.fetchAll(
             db,

@@ -3,18 +3,18 @@ import GRDB
 
 /// Times in the format of documents and of the library's tables: RFC 3339 (5.6), in UTC with milliseconds.
 extension Date {
-    /// The form `2026-01-15T12:30:00.000Z`. A time outside of this format's range is written as the nearest time within
-    /// it.
+    /// The form `2026-01-15T12:30:00.000Z`. A time outside the range of this format is written as the nearest time in
+    /// the range.
     package var rfc3339: String { text(between: "T", end: "Z") }
 
-    /// The form `2026-01-15 12:30:00.000`, as GRDB stores it.
+    /// The form `2026-01-15 12:30:00.000`, in which GRDB stores times.
     var sqlite: String { text(between: " ", end: "") }
 
-    /// Computed by arithmetic (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"): Foundation's formatters
-    /// take longer than a statement of SQLite, and each write needs two.
+    /// The text is computed by arithmetic (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"). Each write
+    /// needs two such texts, and Foundation's formatters take longer than a statement of SQLite.
     private func text(between separator: String, end: String) -> String {
         let seconds = min(max(timeIntervalSince1970, Self.writable.lowerBound), Self.writable.upperBound - 0.001)
-        // counted from the first of March of the year 0, so that leap days come last in a year
+        // the days are counted from 1 March of the year 0, so that a leap day is the last day of its year
         let milliseconds = Int((seconds * 1_000).rounded()) + 719_468 * Self.day
         let (day, time) = milliseconds.quotientAndRemainder(dividingBy: Self.day)
         let (era, dayOfEra) = day.quotientAndRemainder(dividingBy: 146_097)
@@ -42,13 +42,13 @@ extension Date {
 
     private static let day = 86_400_000
 
-    /// - Returns: nil for text that is not a time of RFC 3339 (5.6), such as `12:30`, `2026-01-15` and the 30th of
-    ///   February, and for years in which calendars differ. Digits after the third of a fraction are dropped.
+    /// - Returns: nil for text that is not a time of RFC 3339 (5.6), such as `12:30`, `2026-01-15` or 30 February, and
+    ///   for years in which calendars differ. In a fraction, digits after the third digit are ignored.
     init?(rfc3339 text: String) { self.init(Array(text.utf8), "dddd-dd-ddTdd:dd:dd") }
 
-    /// Reads the form of ``sqlite``: GRDB's own parser uses a calendar, and takes as long as a statement of SQLite.
+    /// Reads the form of ``sqlite``. GRDB's own parser uses a calendar, and takes as long as a statement of SQLite.
     ///
-    /// The result is nil for all other forms that GRDB accepts.
+    /// The result is nil for other forms, even if GRDB accepts them.
     init?(sqlite text: String) {
         guard text.utf8.count == 23 else { return nil }
         self.init(Array(text.utf8) + [UInt8(ascii: "Z")], "dddd-dd-dd dd:dd:dd")
@@ -79,7 +79,7 @@ extension Date {
         guard isWritable else { return nil }
     }
 
-    /// Returns the seconds before UTC of `Z` or `+01:00`; nil for other text.
+    /// Returns the seconds by which the zone `Z` or `+01:00` is ahead of UTC; nil for other text.
     private static func offset(_ bytes: ArraySlice<UInt8>) -> Int? {
         func follows(_ pattern: String) -> Bool {
             pattern.utf8.count == bytes.count && zip(pattern.utf8, bytes).allSatisfy(fits)
@@ -106,12 +106,12 @@ extension Date {
 
     private static let zero = UInt8(ascii: "0")
 
-    /// Whether a byte matches a pattern: a digit for `d`, otherwise the same letter in either case.
+    /// Returns whether a byte matches a pattern: a digit for `d`; otherwise the same character, in upper or lower case.
     private static func fits(_ pattern: UInt8, _ byte: UInt8) -> Bool {
         pattern == UInt8(ascii: "d") ? byte >= zero && byte <= zero + 9 : byte == pattern || byte == pattern | 0x20
     }
 
-    /// Whether RFC 3339 can represent the time, and every calendar represents it in the same way.
+    /// Whether RFC 3339 can represent the time, and all calendars represent the time in the same way.
     var isWritable: Bool { Self.writable.contains(timeIntervalSince1970) }
 
     /// The years 1583 to 9999.

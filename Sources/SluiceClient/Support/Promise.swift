@@ -2,7 +2,7 @@ import Foundation
 
 /// A value that the first caller sets, and for which any number of tasks can wait.
 ///
-/// A cancelled task stops waiting, regardless of the task that is to set the value.
+/// A cancelled task stops waiting immediately, even if the value is never set.
 final class Promise<Value: Sendable>: Sendable {
     private typealias Waiter = CheckedContinuation<Value, any Error>
 
@@ -13,7 +13,7 @@ final class Promise<Value: Sendable>: Sendable {
 
     private let state = Locked(State())
 
-    /// - Returns: whether this call was the first.
+    /// - Returns: whether this call was the first, so that its value is used.
     @discardableResult
     func give(_ outcome: Result<Value, any Error>) -> Bool {
         let waiters = state.withLock { state -> [Waiter]? in
@@ -26,7 +26,7 @@ final class Promise<Value: Sendable>: Sendable {
         return waiters != nil
     }
 
-    /// The value; waits until it is set.
+    /// The value. The getter waits until the value is set.
     ///
     /// - Throws: the error that was set instead of a value; `CancellationError`.
     var value: Value {
@@ -51,7 +51,8 @@ final class Promise<Value: Sendable>: Sendable {
 
 /// A value protected by a lock. (`Synchronization.Mutex` needs iOS 18.)
 ///
-/// Unchecked, because the compiler does not see that `value` is accessed only under the lock; nothing else owns it.
+/// The class is `@unchecked`, because the compiler cannot verify that `value` is only accessed under the lock. No other
+/// object has access to `value`.
 package final class Locked<Value>: @unchecked Sendable {
     private let lock = NSLock()
     private var value: Value

@@ -1,10 +1,10 @@
 public import Foundation
 
 /// Fast replacements for Foundation's functions. On Linux, `UUID(uuidString:)` scans with `sscanf`, and `UUID()` opens
-/// and closes `/dev/urandom`. Each takes as long as a statement of SQLite, and every pulled row and every write needs
-/// several.
+/// and closes `/dev/urandom`. Each of these calls takes as long as a statement of SQLite, and every pulled row and
+/// every write needs several calls.
 extension UUID {
-    /// Reads 36 characters, in upper or lower case.
+    /// Reads a text of 36 characters, in upper or lower case; nil for any other text.
     init?(text: String) {
         var text = text
         let uuid = text.withUTF8 { bytes -> UUID? in
@@ -29,7 +29,7 @@ extension UUID {
         self = uuid
     }
 
-    /// The form in lower case (RFC 9562, 4), as the gateway and the library's tables write it.
+    /// The text in lower case (RFC 9562, 4), as at the gateway and in the library's tables.
     package var wire: String {
         String(unsafeUninitializedCapacity: 36) { text in
             var place = 0
@@ -53,7 +53,7 @@ extension UUID {
         self = uuid
     }
 
-    /// A random UUID (version 4).
+    /// Returns a random UUID (version 4).
     package static func random() -> UUID {
         var bytes = randomBits()
         return withUnsafeMutableBytes(of: &bytes) { bytes in
@@ -63,12 +63,12 @@ extension UUID {
         }
     }
 
-    /// A UUID that begins with the time (version 7, RFC 9562, 5.7): a good key for a new row.
+    /// Returns a UUID that begins with the time (version 7, RFC 9562, 5.7), which is a good key for a new row.
     ///
-    /// Keys that are made in sequence are adjacent in each index, on the phone and at the server. Therefore a write
-    /// often changes the same pages as the previous write. Random keys (`UUID()`) are equally correct, and cost more.
+    /// Keys that are made in sequence are adjacent in each index, on the phone and at the server. Successive writes
+    /// therefore often change the same pages. Random keys (`UUID()`) are equally correct, but cost more.
     ///
-    /// - Parameter now: the time in the UUID, to the millisecond; a time before 1970 counts as 1970.
+    /// - Parameter now: the time in the UUID, with a precision of a millisecond. For a time before 1970, 1970 is used.
     public static func timeOrdered(_ now: Date = Date()) -> UUID {
         let milliseconds = UInt64(max(0, min(now.timeIntervalSince1970 * 1_000, 0xFFFF_FFFF_FFFF)))
         var uuid = random().uuid
@@ -81,7 +81,7 @@ extension UUID {
 
     private static func randomBits() -> (UInt64, UInt64) {
         #if canImport(Glibc)
-            // on Linux a generator makes a system call for each number
+            // one call for two numbers, because on Linux the generator makes a system call for each number
             var bits: (UInt64, UInt64) = (0, 0)
             if getentropy(&bits, MemoryLayout<uuid_t>.size) == 0 { return bits }
         #endif

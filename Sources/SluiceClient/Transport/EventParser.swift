@@ -5,14 +5,15 @@ struct EventParser {
         var data = ""
     }
 
-    /// Longer than any event of the gateway. A longer line is cut, and is then not valid JSON.
+    /// The maximum length of a line. No event of the gateway is so long. A longer line is cut, so its data are not
+    /// valid JSON.
     static let lineLimit = 8 << 20
 
     private var line: [UInt8] = []
     private var event = Event()
     private var hasData = false
 
-    /// - Returns: the complete events.
+    /// - Returns: the events that are now complete.
     mutating func take(_ bytes: some Sequence<UInt8>) -> [Event] {
         var events: [Event] = []
         for byte in bytes {
@@ -27,7 +28,7 @@ struct EventParser {
         return events
     }
 
-    /// An empty line ends an event.
+    /// Processes the end of a line. An empty line ends an event, which is then returned.
     private mutating func end(_ line: String) -> Event? {
         if line.isEmpty {
             defer { (event, hasData) = (Event(), false) }

@@ -4,7 +4,7 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// The gateway's events (`docs/api.md`, events): hints, and mutations as they change.
+/// The gateway's events (`docs/api.md`, events): hints that something has changed, and mutations with a new state.
 ///
 /// A delegate receives the bytes, because `URLSession.bytes` is not available on Linux.
 final class EventStream: NSObject, URLSessionDataDelegate, Sendable {
@@ -13,7 +13,7 @@ final class EventStream: NSObject, URLSessionDataDelegate, Sendable {
 
     private init(_ continuation: AsyncStream<EventParser.Event>.Continuation) { self.continuation = continuation }
 
-    /// Returns the events of one connection; the stream ends with the connection.
+    /// Returns the events of one connection. The stream ends when the connection ends.
     static func events(_ request: URLRequest, _ configuration: URLSessionConfiguration) -> AsyncStream<
         EventParser.Event
     > {

@@ -9,11 +9,11 @@ struct GatewayClient: Sendable {
     let url: URL
     let transport: any Transport
     let tokens: TokenCache
-    /// The number of seconds after which a request that receives nothing fails.
+    /// A request fails if it receives nothing for this number of seconds.
     let idleTimeout: TimeInterval
-    /// The number of seconds after which a request fails.
+    /// A request fails after this number of seconds in total.
     let totalTimeout: TimeInterval
-    /// Refuses a token of another user than the database's user.
+    /// Throws if a token belongs to a user other than the database's user.
     let check: @Sendable (_ token: String) async throws -> Void
 
     /// - Throws: `CancellationError`, ``SluiceError/otherAccount``, ``SluiceError/signedOut``. All failures of the
@@ -30,7 +30,7 @@ struct GatewayClient: Sendable {
             }
             try await check(token)
             let reply = try await send(request, token: token)
-            // an expired token: the app is asked once for another token
+            // the token has expired, so the app's closure is called once for another token
             guard case .unauthorized = reply, refused == nil else { return reply }
             refused = token
         }

@@ -1,10 +1,10 @@
-/// A refusal by the gateway: problem details (RFC 9457).
+/// The reason why the gateway refused a request or a write: problem details (RFC 9457).
 public struct Problem: Sendable, Hashable, CustomStringConvertible {
-    /// A place with an error in the request.
+    /// A place in the request that contains an error.
     public struct Place: Sendable, Hashable {
         /// A JSON pointer (RFC 6901) into the request.
         public let pointer: String
-        /// The violated rule: `required`, `range`…
+        /// The violated rule, such as `required` or `range`.
         public let rule: String
         /// A description of the problem.
         public let detail: String
@@ -12,16 +12,16 @@ public struct Problem: Sendable, Hashable, CustomStringConvertible {
 
     /// The HTTP status.
     public let status: Int
-    /// The error code: `validation_failed`, `conflict`, `upstream_rejected`…
+    /// The error code, such as `validation_failed`, `conflict` or `upstream_rejected`.
     public let code: String
     /// A description of the problem.
     public let detail: String
-    /// The places with errors, if the gateway names any.
+    /// The places with errors; empty if the gateway reports no places.
     public let errors: [Place]
     /// The complete problem details.
     public let json: JSON
 
-    /// - Parameter json: problem details; properties for missing members are empty.
+    /// - Parameter json: problem details. If a member is missing, the property for this member is empty.
     public init(status: Int? = nil, _ json: JSON) {
         self.status = status ?? json["status"]?.int64.map { Int($0) } ?? 0
         code = json["code"]?.string ?? ""

@@ -1,24 +1,24 @@
 import Foundation
 
-/// The result of a request. Only ``ok(_:)`` and ``refused(_:)`` are from the gateway itself.
+/// The result of a request. Only ``ok(_:)`` and ``refused(_:)`` are certainly from the gateway itself.
 enum Reply: Sendable {
     case ok(JSON)
     /// A problem with the request itself.
     case refused(Problem)
-    /// The result is unknown: no response, a response of a proxy or captive portal, or the gateway asks for a later
-    /// attempt.
+    /// The result is unknown. No response arrived, the response is from a proxy or captive portal, or the gateway
+    /// requests a later attempt.
     case again(TransientError)
-    /// The token is not accepted by the gateway, or by a proxy in front of it.
+    /// The gateway, or a proxy in front of the gateway, does not accept the token.
     case unauthorized(TransientError)
 }
 
-/// The reason why a request failed, and the time of its next attempt.
+/// The reason why a request failed, and the earliest time of the next attempt.
 struct TransientError: Sendable, Hashable {
     /// Whether there was no connection.
     var isOffline = false
     /// A description, for display.
     let text: String
-    /// The seconds that the gateway asked to wait, up to a day.
+    /// The number of seconds that the gateway requested to wait, at most a day.
     var retryAfter: Double?
 }
 
@@ -30,7 +30,7 @@ extension Reply {
     static func of(status: Int, body: some Sequence<UInt8>, retryAfter: String? = nil, now: Date = Date()) -> Reply {
         let json = try? JSON(parsing: body)
         if (200..<300).contains(status) {
-            // a captive portal also answers 200
+            // the response may be from a captive portal, which also answers 200
             guard let json, json.object != nil else { return .again(TransientError(text: "an answer without JSON")) }
             return .ok(json)
         }
@@ -41,7 +41,7 @@ extension Reply {
             retryAfter: retryAfter.flatMap { seconds($0, now) }
         )
         guard let problem, isOurs else {
-            // a proxy in front of the gateway sent the answer, which decides nothing about a write
+            // the answer is from a proxy in front of the gateway, so it does not decide about a write
             return [401, 403, 407].contains(status) ? .unauthorized(trouble) : .again(trouble)
         }
         switch status {
@@ -51,7 +51,7 @@ extension Reply {
         }
     }
 
-    /// - Returns: at most one day, for any header.
+    /// - Returns: the number of seconds, at most one day for any header.
     private static func seconds(_ header: String, _ now: Date) -> Double? {
         let day = 86_400.0
         if let seconds = Double(header), seconds >= 0 { return min(seconds, day) }

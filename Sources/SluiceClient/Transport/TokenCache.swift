@@ -1,6 +1,7 @@
 import Foundation
 
-/// Asks the app for a token once for any number of callers, and keeps the token until the gateway rejects it.
+/// Stores the app's token until the gateway rejects it. If several callers need a token at the same time, the app's
+/// closure is called only once.
 actor TokenCache {
     private let provider: @Sendable () async throws -> String
     private var token: String?
@@ -8,12 +9,12 @@ actor TokenCache {
 
     init(_ provider: @escaping @Sendable () async throws -> String) { self.provider = provider }
 
-    /// Returns the stored token, or asks the app for a token.
+    /// Returns the stored token, or calls the app's closure for a token.
     ///
     /// If the task is cancelled, the method returns immediately, even if the app's closure does not.
     ///
-    /// - Parameter refused: a token that was not accepted. The app is asked for another token, unless it has already
-    ///   returned one since.
+    /// - Parameter refused: a token that was not accepted. If the stored token is still this token, the app's closure
+    ///   is called for another token.
     func token(insteadOf refused: String? = nil) async throws -> String {
         if let token, token != refused { return token }
         token = nil
@@ -30,7 +31,7 @@ actor TokenCache {
     }
 
     private func take(_ result: Result<String, any Error>, _ promise: Promise<String>) {
-        // a token that was requested before ``forget()`` is not kept
+        // if ``forget()`` was called during the request, the token is not stored
         if asking === promise {
             asking = nil
             token = try? result.get()
@@ -38,17 +39,18 @@ actor TokenCache {
         promise.give(result)
     }
 
-    /// Forgets the token, because the app may have another token.
+    /// Removes the stored token, because the app may have another token.
     func forget() {
         token = nil
         asking = nil
     }
 }
 
-/// Identifies the owner of a token: issuer, organization and user, if it is a JWT that contains them.
+/// Reads the owner of a token: issuer, organization and user. The owner is unknown if the token is not a JWT that
+/// contains them.
 ///
-/// It does not verify the token, because the gateway does. It only prevents a user's writes from being sent under the
-/// name of another user.
+/// The token is not verified here, because the gateway verifies it. The owner is only used to prevent the client from
+/// sending one user's writes with another user's token.
 enum TokenOwner {
     static func of(_ token: String) -> String? {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)

@@ -4,9 +4,9 @@ package import Foundation
     package import FoundationNetworking
 #endif
 
-/// Carries requests to a gateway: over the network, or in an app's tests to the test's gateway.
+/// Sends requests to a gateway over the network or, in an app's tests, to a mock gateway.
 package protocol Transport: Sendable {
-    /// - Parameter seconds: the time until the response must be complete.
+    /// - Parameter seconds: the time within which the response must be complete.
     /// - Throws: `CancellationError`, `URLError`.
     func answer(to request: URLRequest, within seconds: TimeInterval) async throws -> (
         body: Data, response: URLResponse

@@ -7,10 +7,11 @@ package import Foundation
 extension URLSession {
     /// Sends a request.
     ///
-    /// It ends immediately when the task is cancelled or the time is over, regardless of the session: on Linux a
-    /// cancelled transfer may never report its end. The request's own `timeoutInterval` restarts with each byte.
+    /// The method returns immediately when the task is cancelled or the time is over. It does not wait for the session,
+    /// because on Linux a cancelled transfer may never report its end. The request's `timeoutInterval` does not
+    /// suffice, because it restarts with each byte.
     ///
-    /// - Parameter seconds: the time until the response must be complete.
+    /// - Parameter seconds: the time within which the response must be complete.
     /// - Throws: `CancellationError`, `URLError`.
     package func answer(to request: URLRequest, within seconds: TimeInterval) async throws -> (
         body: Data, response: URLResponse
@@ -36,8 +37,8 @@ extension URLSession {
 }
 
 extension URLSessionConfiguration {
-    /// A copy that caches nothing: responses are valid only for the moment. On Linux, a request that is cancelled as it
-    /// begins ends the process if there is a cache.
+    /// A copy of the configuration without a cache, because responses must not be reused. In addition, a cache can
+    /// crash the process on Linux, if a request is cancelled while it begins.
     var uncached: URLSessionConfiguration {
         guard let copy = copy() as? URLSessionConfiguration else { return self }
         copy.urlCache = nil

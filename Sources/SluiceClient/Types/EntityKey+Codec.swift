@@ -1,8 +1,8 @@
 import Foundation
 import GRDB
 
-/// A key has three forms: the app's column value, the library's text (lower-case UUID, decimal digits, or the text
-/// itself), and the JSON of documents.
+/// A key has three forms: the value in the app's column, the library's text (a lower-case UUID, decimal digits, or the
+/// text itself), and the JSON in documents.
 extension EntityKey {
     /// Returns the library's text of a column value; nil for a value that is not a key of this kind.
     func text(of value: DatabaseValue) -> String? {
@@ -13,7 +13,7 @@ extension EntityKey {
         }
     }
 
-    /// Returns the column value of a key's text; nil if the column cannot hold it.
+    /// Returns the column value for a key's text; nil if the column cannot hold the key.
     func databaseValue(of text: String) -> DatabaseValue? {
         switch kind {
         case .uuid(let storage): UUID(text: text).map(storage.databaseValue)
@@ -27,7 +27,7 @@ extension EntityKey {
         if kind == .integer, let value = Int64(text) { .integer(value) } else { .string(text) }
     }
 
-    /// Returns the key's text from a document; nil for a value that is not a key of this kind.
+    /// Returns the key's text for a value in a document; nil for a value that is not a key of this kind.
     func text(of json: JSON) -> String? {
         switch kind {
         case .uuid: json.string.flatMap(UUID.init(text:))?.wire

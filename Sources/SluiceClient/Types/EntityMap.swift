@@ -1,6 +1,6 @@
 import GRDB
 
-/// The entities of a client, checked against each other and against the app's tables.
+/// The entities of a client. They are checked against each other and against the app's tables.
 struct EntityMap: Sendable {
     let entities: [EntitySync]
     private let byType: [String: EntitySync]
@@ -58,7 +58,7 @@ struct EntityMap: Sendable {
         }
     }
 
-    /// - Throws: ``SluiceError/configuration(_:)`` for tables and columns that the database does not have.
+    /// - Throws: ``SluiceError/configuration(_:)`` if the database does not have a table or a column.
     func check(_ db: Database) throws {
         for entity in entities {
             guard try db.tableExists(entity.table) else {
@@ -86,13 +86,13 @@ struct EntityMap: Sendable {
         }
     }
 
-    /// - Throws: ``SluiceError/configuration(_:)`` for columns that could not hold the values that a pull writes.
+    /// - Throws: ``SluiceError/configuration(_:)`` if a column could not hold the values that a pull writes.
     private static func check(_ entity: EntitySync, _ table: [ColumnInfo]) throws {
         let kinds = Dictionary(entity.columns.map { ($0.name.lowercased(), $0.kind) }) { first, _ in first }
         let hasOneKey = table.count { $0.primaryKeyIndex > 0 } == 1
         for column in table where column.name.lowercased() != entity.key.column.lowercased() {
             guard let kind = kinds[column.name.lowercased()] else {
-                // SQLite numbers the rows of such a table
+                // such a column is an alias of the row id, so SQLite assigns the numbers
                 let isRowID = hasOneKey && column.primaryKeyIndex == 1 && column.type.uppercased() == "INTEGER"
                 guard column.isNotNull, column.defaultValueSQL == nil, !isRowID else { continue }
                 throw SluiceError.configuration(
@@ -124,12 +124,12 @@ struct EntityMap: Sendable {
         return entity
     }
 
-    /// Whether pulls use the device's own numbers.
+    /// Whether any type has device ids, so that pulls use the device's own numbers.
     var hasDeviceIDs: Bool { entities.contains { $0.idSpace == .device } }
 }
 
 extension SyncedColumn {
-    /// The places of ids in the member.
+    /// The places in the member that contain ids.
     var references: [ReferencePath] {
         switch kind {
         case .reference(let type): [ReferencePath("", to: type)]

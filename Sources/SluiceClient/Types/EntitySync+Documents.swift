@@ -2,12 +2,12 @@ import GRDB
 
 /// Converts rows to documents, and documents to rows.
 ///
-/// These documents contain local keys in place of the gateway's server ids.
+/// These documents contain the phone's keys in place of the gateway's ids.
 extension EntitySync {
     /// Returns the document of a row's values, by column.
     ///
-    /// - Throws: ``SluiceError/invalid(_:)`` for values that are not of their column's kind, and for a record that
-    ///   lacks a column: only NULL counts as empty.
+    /// - Throws: ``SluiceError/invalid(_:)`` for a value that is not of its column's kind, and for a record without one
+    ///   of the columns. Only NULL is treated as an empty value.
     func document(of values: [String: DatabaseValue], _ map: EntityMap) throws -> JSON {
         var document: [String: JSON] = [:]
         for column in columns {
@@ -37,9 +37,9 @@ extension EntitySync {
         )
     }
 
-    /// Returns a document, or a patch of a document, with every declared id in it replaced.
+    /// Returns a document or a patch, in which every id at a declared place is replaced.
     ///
-    /// - Parameter isMeant: whether the ids at a declared path of a column are replaced.
+    /// - Parameter isMeant: returns whether to replace the ids at a declared path of a column.
     func replacingIDs(
         in document: JSON,
         where isMeant: (SyncedColumn, ReferencePath) -> Bool = { _, _ in true },
@@ -56,7 +56,7 @@ extension EntitySync {
         return .object(members)
     }
 
-    /// Returns the row of a document. Columns that are not synchronized have the table's values.
+    /// Returns the row for a document. Columns that are not synchronized have the table's values.
     ///
     /// - Throws: ``SluiceError/invalid(_:)`` if a member does not fit its column.
     func row(_ name: EntityName, _ document: JSON, _ map: EntityMap, _ db: Database) throws -> Row {
@@ -81,7 +81,8 @@ extension EntitySync {
 }
 
 extension [String: DatabaseValue] {
-    /// SQLite ignores the case of column names; nearly all apps always write a name in the same case.
+    /// SQLite ignores the case of column names. The exact name is tried first, because nearly all apps always write a
+    /// name in the same case.
     fileprivate func value(ofColumn name: String) -> DatabaseValue? {
         if let value = self[name] { return value }
         let name = name.lowercased()

@@ -2,10 +2,11 @@
 public struct EntitySync: Sendable {
     /// Whether a row's key may change once the server has given the entity its permanent id.
     public enum Keys: Sendable {
-        /// The key that the app gave a row never changes, and neither do references to it: navigation, foreign keys,
-        /// files. The library translates it in requests and responses. See ``SluiceClient/serverID(of:key:in:)``.
+        /// The key that the app has given to a row never changes. References to the key in the app's navigation,
+        /// foreign keys and files stay valid. In requests and responses, the library translates the key. See
+        /// ``SluiceClient/serverID(of:key:in:)``.
         case stable
-        /// The key becomes the server id, in one transaction with every declared reference to it.
+        /// The key is replaced by the server id, in one transaction with every declared reference to the row.
         ///
         /// The key's column must be able to hold the ids that the server assigns.
         case rewritten
@@ -13,7 +14,7 @@ public struct EntitySync: Sendable {
 
     /// The kind of the type's ids, as registered at the gateway.
     public enum IDSpace: Sendable {
-        /// The phone generates a UUID, the server another id.
+        /// The phone generates a UUID, and the server generates another id.
         case mapped
         /// Each device counts its own 64-bit integers, in a table with `INTEGER PRIMARY KEY AUTOINCREMENT`.
         case device
@@ -35,7 +36,8 @@ public struct EntitySync: Sendable {
     public let keys: Keys
     /// The endpoint of a type that is forwarded to an upstream, such as `/visits`.
     ///
-    /// Creates are sent to it, all other writes to `/visits/{local_id}`. Nil for types of the gateway's built-in store.
+    /// Creates are sent to the endpoint itself, and all other writes to `/visits/{local_id}`. Nil for types of the
+    /// gateway's built-in store.
     public let endpoint: String?
     /// The priority from 0 to 1,000; nil for the type's own priority.
     public let priority: Int?
@@ -79,7 +81,7 @@ public enum ConflictResolution: String, Sendable {
     case manual
     /// The write is discarded, and the server's entity stays.
     case serverWins = "server_wins"
-    /// The write overrides the server's entity; a create still waits for a person.
+    /// The write overrides the server's entity. However, a create in conflict still waits for a person.
     case clientWins = "client_wins"
 }
 
@@ -95,7 +97,7 @@ public struct EntityKey: Sendable, Hashable {
     public let column: String
     let kind: Kind
 
-    /// A UUID, stored as GRDB stores it by default: 16 bytes.
+    /// A UUID. By default it is stored as 16 bytes, which is the default of GRDB.
     public static func uuid(_ column: String, stored storage: UUIDStorage = .bytes) -> EntityKey {
         EntityKey(column: column, kind: .uuid(storage))
     }
@@ -103,11 +105,11 @@ public struct EntityKey: Sendable, Hashable {
     /// A 64-bit integer, as for types with device ids.
     public static func integer(_ column: String) -> EntityKey { EntityKey(column: column, kind: .integer) }
 
-    /// A text: a lower-case UUID if the phone makes the key, any text of the server if keys are
-    /// ``EntitySync/Keys/rewritten``.
+    /// A text. If the phone generates the key, the text must be a lower-case UUID. If keys are
+    /// ``EntitySync/Keys/rewritten``, the key becomes the server's id, which can be any text.
     ///
-    /// For UUIDs in upper case, the format of `uuidString`, use `.uuid("id", stored: .uppercaseText)`. As texts they
-    /// are refused, because they would be in lower case on another phone.
+    /// For UUIDs in upper case, which is the format of `uuidString`, use `.uuid("id", stored: .uppercaseText)`. Text
+    /// keys in upper case are refused, because the same key would be in lower case on another phone.
     public static func text(_ column: String) -> EntityKey { EntityKey(column: column, kind: .text) }
 }
 

@@ -1,15 +1,15 @@
 import Foundation
 
-/// The places of ids in a JSON value: a JSON pointer (RFC 6901) in which `*` matches every element or member.
+/// A path to the ids in a JSON value. It is a JSON pointer (RFC 6901), in which `*` matches every element or member.
 struct ReferencePath: Sendable, Hashable {
     let text: String
     let steps: [String]
     let entityType: String
 
-    /// Whether it is a path: empty, or with a `/` before each step.
+    /// Whether the text is a valid path: empty, or with a `/` before each step.
     var isPointer: Bool { text.isEmpty || text.hasPrefix("/") }
 
-    /// - Parameter path: empty for the value itself, otherwise steps that each begin with `/`.
+    /// - Parameter path: empty for the value itself; otherwise steps, each of which begins with `/`.
     init(_ path: String, to entityType: String) {
         text = path
         steps = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map {

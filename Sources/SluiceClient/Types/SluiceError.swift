@@ -1,9 +1,9 @@
 public import Foundation
 
-/// The errors of the library, in addition to the database's own.
+/// The errors of the library. The library also throws errors of the database.
 public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvertible {
-    /// The entities or the database are unsuitable for the client: a programming error, which the app's first run
-    /// reveals.
+    /// The entities or the database are unsuitable for the client. This is a programming error, which the app's first
+    /// run reveals.
     case configuration(String)
     /// A record cannot be written as JSON, or the gateway would not accept a payload.
     case invalid(String)
@@ -11,13 +11,14 @@ public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvert
     case unknownEntity(entityType: String, key: String)
     /// The outbox has no mutation with this id.
     case unknownMutation
-    /// The mutation's state does not allow the call: for example, a mutation that succeeded cannot be retried.
+    /// The mutation's state does not allow the call. For example, a mutation that succeeded cannot be retried.
     case stateForbids(String)
-    /// Other writes depend on the mutation, and the call does not specify their treatment.
+    /// Other writes depend on the mutation, but the call does not specify what to do with these writes. The value is
+    /// their number.
     case hasDependents(Int)
-    /// The number of writes that are not confirmed, or wait for a decision, and would be lost.
+    /// Writes that are not confirmed or wait for a decision would be lost. The value is their number.
     case pendingWrites(Int)
-    /// The database belongs to another user than the token.
+    /// The database and the token belong to different users.
     case otherAccount
     /// The user has signed out of this database. Create a client for the next user.
     case signedOut
@@ -44,8 +45,8 @@ public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvert
     }
 }
 
-// Aliases for apps in which another module also has a `JSON` or a `NetworkMonitor`. `SluiceClient.JSON` would not
-// distinguish the two, because the class has the same name as the module.
+// Aliases for apps in which another module also declares a `JSON` or a `NetworkMonitor`. `SluiceClient.JSON` would not
+// refer to the module's type, because the module contains a class of the same name.
 
 /// An alias of ``ConflictResolution`` for files where that name has another meaning.
 public typealias SluiceConflictResolution = ConflictResolution

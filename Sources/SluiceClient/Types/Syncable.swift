@@ -13,10 +13,10 @@ public import GRDB
 ///         )
 ///     }
 ///
-/// The app reads and writes its table as before. It passes each change that is to be synchronized to
-/// ``SluiceClient/enqueue(_:in:)``, in the same transaction. The library writes the mapped columns when other writers
-/// change them. Columns without a mapping are the app's own, and never leave the phone.
+/// The app reads and writes its table as before. If a change has to be synchronized, the app passes it to
+/// ``SluiceClient/enqueue(_:in:)`` in the same transaction. When other writers change an entity, the library writes the
+/// mapped columns. Columns without a mapping never leave the phone.
 public protocol Syncable: EncodableRecord {
-    /// The mapping of the table and its columns to the entity type and its members.
+    /// The mapping of the table to the entity type, and of the columns to members.
     static var sync: EntitySync { get }
 }

@@ -36,7 +36,7 @@ extension SyncedColumn {
         }
     }
 
-    /// Returns the column's value for a member; nil if the member does not fit.
+    /// Returns the column's value for a member; nil if the member does not fit the column.
     func databaseValue(of json: JSON?, _ map: EntityMap) -> DatabaseValue? {
         guard let json, !json.isNull else { return .null }
         switch kind {

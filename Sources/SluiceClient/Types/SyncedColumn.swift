@@ -1,7 +1,7 @@
-/// A column of the app's table that is a member of the gateway's documents.
+/// A column of the app's table that corresponds to a member of the gateway's documents.
 ///
-/// NULL in a column corresponds to an absent member. If a member does not fit its column, the document is not shown
-/// (``SyncStatus/held``), but nothing is lost: the library keeps it.
+/// A column with NULL corresponds to an absent member. If a member does not fit its column, the row is held
+/// (``SyncStatus/held``). Nothing is lost, because the library keeps the document.
 public struct SyncedColumn: Sendable, Hashable {
     enum Kind: Sendable, Hashable {
         case text
@@ -37,21 +37,21 @@ public struct SyncedColumn: Sendable, Hashable {
         .init(name, member, .integer)
     }
 
-    /// A number in binary floating point, which may change digits: for measures, not for money.
+    /// A number in binary floating point, which may change digits. Use it for measurements, but not for money.
     public static func real(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .real) }
 
-    /// A number with all its digits: `129.90`.
+    /// A number that keeps all its digits, such as `129.90`.
     ///
-    /// The column must be declared as TEXT, because SQLite rounds numbers of more than 15 digits in a NUMERIC column. To
-    /// compute with it in SQL, convert it there: `CAST(amount AS REAL)`.
+    /// The column must be declared as TEXT, because SQLite rounds numbers of more than 15 digits in a NUMERIC column.
+    /// To compute with the number in SQL, convert it by `CAST(amount AS REAL)`.
     public static func decimal(_ name: String, as member: String? = nil) -> SyncedColumn {
         .init(name, member, .decimal)
     }
 
-    /// `true` or `false`; 1 or 0 in the column.
+    /// `true` or `false`, stored as 1 or 0 in the column.
     public static func bool(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .bool) }
 
-    /// A time of the years 1583 to 9999: a string of RFC 3339, written in UTC with milliseconds.
+    /// A time in the years 1583 to 9999. The member is a string of RFC 3339, in UTC and with milliseconds.
     public static func date(
         _ name: String,
         as member: String? = nil,
@@ -60,10 +60,11 @@ public struct SyncedColumn: Sendable, Hashable {
         .init(name, member, .date(storage))
     }
 
-    /// Bytes: a string in base64.
+    /// Bytes. The member is a string in base64.
     public static func data(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .data) }
 
-    /// A UUID that references nothing synchronized. For a synchronized row use ``reference(_:as:to:)``.
+    /// A UUID that does not reference a synchronized row. For references to synchronized rows, use
+    /// ``reference(_:as:to:)``.
     public static func uuid(
         _ name: String,
         as member: String? = nil,
@@ -72,10 +73,10 @@ public struct SyncedColumn: Sendable, Hashable {
         .init(name, member, .uuid(storage))
     }
 
-    /// Any JSON value, as text.
+    /// Any JSON value. The column contains the JSON as text.
     ///
-    /// - Parameter references: the entity types of the ids in the value, by the path to the id: `/owner`,
-    ///   `/lines/*/product`, where `*` is every element of an array or every member of an object.
+    /// - Parameter references: the entity types of the ids in the value, by the path to the ids. Examples are `/owner`
+    ///   and `/lines/*/product`, where `*` means every element of an array or every member of an object.
     public static func json(
         _ name: String,
         as member: String? = nil,
@@ -87,12 +88,12 @@ public struct SyncedColumn: Sendable, Hashable {
 
     /// The key of a row of another entity type, or of the same type.
     ///
-    /// If the column is part of a foreign key, a row is shown only once the row that it references exists.
+    /// If the column is part of a foreign key, the library writes a row only after the referenced row exists.
     public static func reference(_ name: String, as member: String? = nil, to entityType: String) -> SyncedColumn {
         .init(name, member, .reference(entityType))
     }
 
-    /// Keys of rows of another entity type: a JSON array, as text.
+    /// Keys of rows of another entity type. The column contains a JSON array as text.
     public static func references(_ name: String, as member: String? = nil, to entityType: String) -> SyncedColumn {
         .init(name, member, .json([ReferencePath("/*", to: entityType)]))
     }
@@ -104,6 +105,6 @@ public enum DateStorage: Sendable, Hashable {
     case text
     /// The form `2026-01-15T12:30:00.000Z`.
     case rfc3339
-    /// Seconds since 1970, a REAL or INTEGER.
+    /// Seconds since 1970, as a REAL or INTEGER.
     case secondsSince1970
 }

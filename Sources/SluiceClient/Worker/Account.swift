@@ -1,15 +1,15 @@
 import Foundation
 import GRDB
 
-/// The owner of the database: the user of the first token that was used with it.
+/// The owner of the database. It is the user of the first token that was used with the database.
 enum Account {
-    /// - Parameter device: the device id that the database had when the client was created; a sign-out gives the
-    ///   database a new device id.
-    /// - Throws: ``SluiceError/otherAccount`` for a token that names another user, ``SluiceError/signedOut`` if the
-    ///   database is no longer that device's.
+    /// - Parameter device: the device id of the database when the client was created. After a sign-out, the database
+    ///   gets a new device id.
+    /// - Throws: ``SluiceError/otherAccount`` if the token belongs to another user; ``SluiceError/signedOut`` if the
+    ///   database has another device id or none.
     static func check(_ token: String, _ database: any DatabaseWriter, _ device: UUID) async throws {
         guard let owner = TokenOwner.of(token) else { return }
-        // read before each request, because only the first token of a database is stored
+        // usually a read suffices, because only the first token of a database is stored
         var known = try await database.read { try account($0, device) }
         if known == nil {
             known = try await database.write { db in
@@ -33,7 +33,8 @@ enum Account {
     }
 }
 
-/// The pause after failed attempts. It grows with each failure of one outage, and ends with the first success.
+/// The pause after failed attempts. During an outage, the pause grows with each failure. It ends with the first
+/// success.
 struct BackOff: Sendable {
     static let first = 1.0
     static let limit = 60.0
@@ -43,15 +44,15 @@ struct BackOff: Sendable {
     private(set) var cause: TransientError?
     private var deadline = ContinuousClock.now
 
-    /// The remaining time of the pause; nil without a pause.
+    /// The remaining time of the pause; nil if there is no pause.
     var remaining: Duration? {
         deadline > .now ? ContinuousClock.now.duration(to: deadline) : nil
     }
 
-    /// Whether the gateway asked for the pause.
+    /// Whether the gateway requested the pause.
     var isRequested: Bool { cause?.retryAfter != nil }
 
-    /// - Parameter least: the shortest pause, in seconds.
+    /// - Parameter least: the minimum pause, in seconds.
     mutating func fail(_ cause: TransientError? = nil, least: Double = 0) {
         failures += 1
         self.cause = cause
@@ -62,8 +63,8 @@ struct BackOff: Sendable {
     /// Ends the pause. A further failure starts a longer pause.
     mutating func end() { deadline = .now }
 
-    /// Returns the pause: doubled with each failure up to a minute, with jitter of a fifth, and never shorter than the
-    /// gateway asked for.
+    /// Returns the pause. It doubles with each failure up to a minute, has a jitter of a fifth, and is never shorter
+    /// than the pause that the gateway requested.
     static func seconds(
         failures: Int,
         retryAfter: Double? = nil,

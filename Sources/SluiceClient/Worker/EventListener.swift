@@ -5,10 +5,10 @@ import GRDB
     import FoundationNetworking
 #endif
 
-/// Listens to the gateway's events while the app is in the foreground: records outcomes of writes as they occur, and
-/// pulls new changes.
+/// Receives the gateway's events while the app is in the foreground. It stores outcomes of writes, and starts pulls of
+/// new changes.
 ///
-/// Correctness never depends on it: the worker requests what an event did not report.
+/// Correctness never depends on events, because the worker also polls for outcomes and changes.
 struct EventListener: Sendable {
     private let map: EntityMap
     private let gateway: GatewayClient
@@ -35,7 +35,7 @@ struct EventListener: Sendable {
         }
     }
 
-    /// - Returns: whether there was a stream.
+    /// - Returns: whether a stream was opened.
     private func listen() async -> Bool {
         guard let token = try? await gateway.tokens.token(), (try? await gateway.check(token)) != nil,
             let request = try? request(token)
@@ -57,7 +57,7 @@ struct EventListener: Sendable {
     private func take(_ event: EventParser.Event) async {
         switch event.name {
         case "open":
-            // pulls the changes from before the stream began
+            // pulls changes that occurred before the stream began
             await worker.endBackOff()
             bell.ring()
         case "changes":
@@ -74,8 +74,8 @@ struct EventListener: Sendable {
         }
     }
 
-    /// Notes the result of another write: a write of another device may need or have received a decision, and a write
-    /// of this phone may have stopped the user's queue.
+    /// Wakes the worker if a result may concern other writes. A write of another device may need a decision, or a
+    /// decision about it may have been made. If the user's queue is stopped, the result may release the queue.
     private func noteOther(_ json: JSON, _ result: MutationResult) async {
         let isOther = json["device_id"].map { $0 != .string(worker.device.wire) } ?? false
         guard isOther && [.failed, .conflict].contains(result.status) || worker.status.status.isQueueHeld else {

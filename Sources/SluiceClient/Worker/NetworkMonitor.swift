@@ -1,11 +1,11 @@
 /// Reports that the device has a network connection again.
 ///
-/// If the client is resumed, it then ends its back-off and synchronizes. On Apple's platforms
-/// ``SluiceClient/Configuration/networkMonitor`` is the system's `NWPathMonitor`; elsewhere, and in tests, an app may
-/// provide a monitor.
+/// A resumed client then ends its back-off and synchronizes. On Apple's platforms,
+/// ``SluiceClient/Configuration/networkMonitor`` is the system's `NWPathMonitor`. On other platforms and in tests, an
+/// app may provide another monitor.
 public protocol NetworkMonitor: Sendable {
-    /// Returns a stream with an element each time a network becomes usable, or the device changes to another network.
-    /// Its first element may be the present network.
+    /// Returns a stream with an element for each time when a network becomes usable or the device changes to another
+    /// network. The first element may report the present network.
     func connections() -> AsyncStream<Void>
 }
 
@@ -14,7 +14,8 @@ public protocol NetworkMonitor: Sendable {
 
     /// The system's monitor.
     struct SystemNetworkMonitor: NetworkMonitor {
-        /// Unchecked, since not every SDK declares the monitor as `Sendable`; its methods may be called on any thread.
+        /// The struct is `@unchecked`, because some SDKs do not declare the monitor as `Sendable`. Its methods may be
+        /// called on any thread.
         private struct Path: @unchecked Sendable {
             let monitor = NWPathMonitor()
         }

@@ -1,9 +1,9 @@
 import Foundation
 
-/// Identifies a process among all others with the same process id, earlier or later.
+/// Identifies a process, even among earlier and later processes with the same process id.
 ///
-/// After a crash, the app or any other program may get the app's former process id; in a container this is nearly
-/// always so.
+/// After a crash, the restarted app or any other program may get the app's former process id. In a container, this
+/// happens nearly always.
 struct ProcessIdentity {
     private let number: pid_t
     /// The time when the process was started, in the system's format; empty if the system does not provide it.
@@ -34,9 +34,9 @@ struct ProcessIdentity {
 
     var text: String { "\(number).\(start).\(token)" }
 
-    /// Whether the process has certainly ended.
+    /// Whether it is certain that the process has ended.
     var isGone: Bool {
-        // at any time, a process id belongs to only one process
+        // this process has the id now, so any other process with the same id has ended
         if number == Self.own.number { return token != Self.own.token }
         if kill(number, 0) != 0 && errno == ESRCH { return true }
         guard !start.isEmpty, let other = Self.start(of: number) else { return false }
@@ -46,7 +46,7 @@ struct ProcessIdentity {
     /// Returns the start time in ticks since the system was started; nil on systems other than Linux.
     private static func start(of number: pid_t) -> String? {
         guard let status = try? String(contentsOfFile: "/proc/\(number)/stat", encoding: .utf8),
-            // the name is in parentheses, and may contain any character
+            // the program's name is in parentheses, and may contain any character
             let end = status.lastIndex(of: ")")
         else { return nil }
         let fields = status[end...].split(separator: " ")

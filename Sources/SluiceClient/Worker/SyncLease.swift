@@ -1,14 +1,15 @@
 import Foundation
 import GRDB
 
-/// The lease that lets only one process at a time synchronize the database.
+/// The lease that ensures that only one process at a time synchronizes the database.
 ///
-/// Two processes would do no harm, because the gateway accepts each write once; but all requests would be sent twice.
+/// Without the lease, all requests would be sent by each process. The data would still be correct, because the gateway
+/// accepts each write only once.
 struct SyncLease: Sendable {
-    /// The number of seconds for which the lease is valid without a renewal: longer than a request takes.
+    /// The number of seconds for which the lease is valid without a renewal. It is longer than a request can take.
     let lease: TimeInterval
 
-    /// Identifies this client among all clients of all processes: its process and its own id.
+    /// The process and the id of this client, which identify the client among all clients of all processes.
     let holder: String
 
     /// - Parameter timeout: the maximum number of seconds of a request.
@@ -17,7 +18,7 @@ struct SyncLease: Sendable {
         holder = "\(ProcessIdentity.own.text)/\(UUID.random().wire)"
     }
 
-    /// - Returns: false if another client holds it.
+    /// - Returns: false if another client holds the lease.
     func take(_ db: Database, now: Date) throws -> Bool {
         let row = try Row.fetchOne(db, sql: "SELECT holder, expires_at FROM sluice_flight")
         if let row, isHeld(by: row["holder"], until: row["expires_at"], now: now) { return false }
@@ -30,7 +31,7 @@ struct SyncLease: Sendable {
 
     private func isHeld(by other: String, until expiry: Double, now: Date) -> Bool {
         let left = expiry - now.timeIntervalSince1970
-        // a time further away than any lease was written before the clock was set back
+        // if the end is further away than any lease lasts, it was written before the clock was set back, and is ignored
         guard other != holder, left > 0, left <= lease else { return false }
         return other.split(separator: "/").first.flatMap { ProcessIdentity(text: $0) }.map { !$0.isGone } ?? true
     }

@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// The stage that brings changes to the phone.
+/// The stage that pulls changes to the phone.
 extension SyncWorker {
     func pull() async throws {
         guard isPullDue else { return }
@@ -18,8 +18,8 @@ extension SyncWorker {
         var (hasStartedOver, isFirst) = (false, true)
         while true {
             let (feed, device, numbers) = try await write { [map, isFirst] db, now in
-                // if the app synchronizes other types or channels than before, it pulls everything again, and keeps its
-                // data
+                // if the app now synchronizes other types or channels, everything is pulled again, and existing data
+                // are kept
                 let filter = Feed.Filter(types: types, channels: try Subscriptions.channels(db))
                 if try Feed.read(db).filter != filter { try Feed.startOver(filter, db, now: now) }
                 let feed = try Feed.read(db)
@@ -28,11 +28,11 @@ extension SyncWorker {
             }
             isFirst = false
             status.update { $0.phase = .pulling }
-            // called before the request, because events that are received after this may be missing in the response
+            // must be called before the request, because the response may not contain changes whose events arrive later
             beginPull()
             switch try await send(request(feed, device, numbers)) {
             case .ok(let answer):
-                // a page without progress would be requested endlessly
+                // a page without progress is refused, because it would be requested endlessly
                 guard let page = ChangesPage(answer), page.isUpToDate || page.next != feed.cursor else {
                     throw Stop.again(TransientError(text: "a malformed page of changes"))
                 }
@@ -44,24 +44,23 @@ extension SyncWorker {
                         try OtherWrite.findKeys(map, db)
                         return try Intent.next(db) != nil
                     }
-                    // the pull has returned an entity whose edits had failed without it, or numbers that writes need
+                    // the pull may have returned an entity without which edits had failed, or numbers that writes need
                     if isAnyDecided || feed.isSnapshot { bell.ring() }
                     notePulled()
                     return
                 }
             case .refused(let problem) where feed.cursor != nil && problem.isAboutCursor:
-                // once a turn: otherwise the phone would endlessly send requests to a gateway that refuses the
-                // cursors that it returned
+                // only once in a turn, because a gateway that refuses its own cursors would cause endless requests
                 guard !hasStartedOver else { throw Stop.again(TransientError(text: problem.description)) }
                 hasStartedOver = true
-                // a gateway that was restored from a backup may have lost writes of this phone: without them, the end
-                // of the new pull would remove their rows
+                // lost writes are sent before the new pull: a gateway that was restored from a backup may have lost
+                // writes of this phone, and the end of the new pull would remove their rows
                 hasRegistered = false
                 let hasLost = try await register()
                 let hasLostMore = try await recheckEnded()
                 if hasLost || hasLostMore { try await push() }
-                // data on the phone stays until the new pull has ended; this follows the push, because the pull has no
-                // tombstone of an entity that the push created and deleted
+                // the pull starts after the push, because it contains no tombstone of an entity that the push has
+                // created and deleted; data on the phone are kept until the new pull has ended
                 try await write { [map] db, now in
                     // a restored gateway may assign other numbers to the rows
                     if map.hasDeviceIDs { try DeviceNumbers.noteOthers(db) }
@@ -99,29 +98,30 @@ extension SyncWorker {
         return GatewayRequest(method: "POST", path: "/v1/devices/\(device.wire)/pull", body: body)
     }
 
-    /// - Parameter numbers: the counters with which the page was requested.
+    /// - Parameter numbers: the device's counters with which the page was requested.
     /// - Returns: false if the phone's cursor or counters have changed since the request.
     private func apply(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
         do {
             return try await write { [map] db, now in
                 let counters = DeviceNumbers(map, db)
-                // rows created since the request have taken numbers that the page assigns to other rows
+                // if the counters differ, rows created since the request have numbers that the page assigns to other
+                // rows
                 guard try counters.next() == numbers else { return false }
-                // the counters first, so that a row that gets another number gets none of the page's numbers
+                // the counters are raised first, so that a row that is renumbered does not get a number of the page
                 try counters.raise(to: page.nextLocalIDs)
                 return try PageApplication(map, db, now: now).apply(page, after: feed.cursor)
             }
         } catch let error as DatabaseError where error.isAboutRow {
-            // a constraint that is checked on commit, or a trigger that ends the transaction
+            // the cause is a constraint that is checked at the commit, or a trigger that ends the transaction
             return try await applyWithoutRows(page, feed, numbers)
         }
     }
 
-    /// Applies a page whose rows the app's tables do not accept in one transaction: first everything except the rows,
-    /// then each row in a separate transaction.
+    /// Applies a page if the app's tables do not accept its rows in one transaction. First everything except the rows
+    /// is applied, and then each row in a separate transaction.
     ///
-    /// A row that its table still does not accept stays held, and all other rows are written. Otherwise the page would
-    /// be pulled repeatedly. If this is interrupted, the next pull writes the remaining rows (``refreshHeld()``).
+    /// A row stays held if its table still does not accept it. All other rows are written, so that the page need not be
+    /// pulled again. If the method is interrupted, the next pull writes the remaining rows (``refreshHeld()``).
     private func applyWithoutRows(_ page: ChangesPage, _ feed: Feed, _ numbers: NextLocalIDs) async throws -> Bool {
         let names = try await write { [map] db, now -> [EntityName]? in
             let counters = DeviceNumbers(map, db)
@@ -142,14 +142,14 @@ extension SyncWorker {
         return true
     }
 
-    /// Retries held rows that wait for no other row, because a table of the app may have changed.
+    /// Retries held rows that do not wait for another row, because a table of the app may have changed.
     private func refreshHeld() async throws {
         let names = try await write { [map] db, now in try Projection(map, db, now: now).held(limit: 1_000) }
         if names.isEmpty { return }
         do {
             try await write { [map] db, now in try Projection(map, db, now: now).refresh(names) }
         } catch let error as DatabaseError where error.isAboutRow {
-            // a row made the transaction fail, so each row gets a separate transaction
+            // one of the rows made the transaction fail, so each row gets a separate transaction
             for name in names {
                 do {
                     try await write { [map] db, now in try Projection(map, db, now: now).refresh([name]) }
@@ -160,7 +160,7 @@ extension SyncWorker {
 }
 
 extension Problem {
-    /// Whether a page was refused for its cursor: too old, from before a restore, or not accepted by this gateway. If
-    /// in doubt, the same request without a cursor shows the cause.
+    /// Whether the cause of a refused page may be the cursor, which is too old, from before a restore, or not accepted
+    /// by this gateway. If the cursor is not the cause, the next request is refused as well, although it has no cursor.
     fileprivate var isAboutCursor: Bool { code == "cursor_expired" || code == "invalid_request" }
 }

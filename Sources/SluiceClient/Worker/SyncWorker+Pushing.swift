@@ -1,12 +1,13 @@
 import Foundation
 import GRDB
 
-/// The stages that carry writes to the gateway.
+/// The stages that send writes to the gateway.
 extension SyncWorker {
-    /// Registers this device at the gateway, and reads the device's watermark. A phone that was restored from a backup
-    /// continues after the watermark. If the gateway was restored, the phone sends all later mutations again.
+    /// Registers this device at the gateway, and reads the device's watermark. If the phone was restored from a backup,
+    /// its numbers continue after the watermark. If the gateway was restored, the phone sends all mutations above the
+    /// watermark again.
     ///
-    /// It happens at each launch, and when the gateway refuses a cursor that it has returned.
+    /// The registration takes place at each launch, and when the gateway refuses a cursor that it has returned itself.
     ///
     /// - Returns: whether the gateway has lost writes.
     @discardableResult
@@ -38,7 +39,7 @@ extension SyncWorker {
         }
     }
 
-    /// Sends mutations again that the gateway has lost, and shows the rows that these writes make visible.
+    /// Reopens mutations that the gateway has lost, and writes the rows that these mutations change.
     private static func reopen(above watermark: Int64, _ map: EntityMap, _ db: Database, now: Date) throws {
         try Outbox.reopen(above: watermark, db, now: now)
         let names = try Row.fetchAll(
@@ -48,7 +49,7 @@ extension SyncWorker {
         try Projection(map, db, now: now).refresh(names.map { EntityName($0[0], $0[1]) })
     }
 
-    /// Gives a row another number of the device, unless the gateway has the row under its present number.
+    /// Assigns another number of the device to a row, unless the gateway already has the row under its present number.
     private func clear(_ suspect: DeviceNumbers.Suspect) async throws {
         let request = GatewayRequest(path: "/v1/mutations/\(suspect.mutation.wire)")
         guard case .refused(let problem) = try await send(request), problem.status == 404 else { return }
@@ -64,7 +65,8 @@ extension SyncWorker {
             switch reply {
             case .ok(let answer):
                 result = MutationResult(answer)
-                // JSON of another server on the path: it is unknown whether the decision was accepted
+                // the response is JSON from another server on the path, so it is unknown whether the decision was
+                // accepted
                 guard result?.id == intent.mutationID else {
                     throw Stop.again(TransientError(text: "a malformed response to a decision"))
                 }
@@ -120,7 +122,7 @@ extension SyncWorker {
         }
         try await noteQueue(answer["held_by"])
         if isRenumbered {
-            // the other phone may also have used numbers of rows
+            // the other phone may also have assigned the same numbers to rows
             noteRenumbering()
             hasRegistered = false
             try await register()
@@ -130,7 +132,7 @@ extension SyncWorker {
         await readCut(results)
     }
 
-    /// Reads mutations that the gateway has with other content: a copy of this phone's database has sent them, with
+    /// Reads mutations that the gateway has with other content. A copy of this phone's database has sent them, with
     /// server ids in place of this device's numbers.
     private func readReused() async throws {
         for id in try await write({ db, _ in try FailedWrite.reused(db) }) {
@@ -150,7 +152,7 @@ extension SyncWorker {
 
     /// Reads mutations whose entity did not fit the response to a push.
     ///
-    /// The push is applied already, so a failure in this step leaves the results unchanged.
+    /// The push has already been applied, so a failure in this step leaves the results as they are.
     private func readCut(_ results: [MutationResult]) async {
         for id in results.filter(\.isCut).prefix(Self.cutResults).map(\.id) {
             guard case .ok(let answer)? = try? await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")),
@@ -166,7 +168,8 @@ extension SyncWorker {
         let ids = (hold?["mutation_ids"]?.array ?? []).compactMap { $0.string.flatMap(UUID.init(text:)) }
         let blocker = hold?["reason"]?.string.map { SyncStatus.Blocker.queue(reason: $0, mutations: ids) }
         status.update { $0.blockedBy = blocker }
-        // a write of another device stops the queue; a copy makes it possible to settle the write on this phone
+        // if a write of another device stops the queue, the phone needs a copy of the write, so that a person can
+        // settle it here
         guard let reason = hold?["reason"]?.string, ["conflict", "failure"].contains(reason) else { return }
         if try await write({ db, _ in try OtherWrite.isAnyUnknown(ids, db) }) { wantOthers() }
     }
@@ -175,8 +178,9 @@ extension SyncWorker {
     private func handle(_ problem: Problem, of batch: PushBatch) async throws {
         switch problem.code {
         case "sequence_gap":
-            // a gap that does not set the phone back would recur immediately; a turn sets the phone back only once,
-            // because gaps that set it back in small steps would recur often
+            // mutations are reopened only if the gateway expects a lower number than the phone's watermark, because the
+            // gap would otherwise recur immediately; they are reopened only once in a turn, because many small steps
+            // would cause many requests
             let expected = problem.json["expected"]?.int64
             guard let expected, (0..<batch.afterSequence).contains(expected), mayReopen() else {
                 throw Stop.again(TransientError(text: problem.description))
@@ -191,24 +195,24 @@ extension SyncWorker {
                     try PushAnswer(map, db, now: now).reject(batch.rows[0], problem)
                 }
             }
-            // an entry makes the body unreadable; pushes with one entry each find that entry
+            // one of the entries makes the body unreadable; pushes with a single entry find this entry
             limits.entries = 1
         default: throw Stop.blocked(.refused(problem))
         }
     }
 
-    /// Reads the outcomes of accepted mutations by pushing them again: the gateway returns their states.
+    /// Reads the outcomes of accepted mutations. They are pushed again, so that the gateway returns their states.
     func recheck() async throws {
         try await askAfterStopped()
         if isRecheckDue { try await recheckOpen() }
         try await readQueue()
     }
 
-    /// Sends writes again that took effect, so that the gateway returns their states. A restored gateway may lack some
-    /// of these writes below its watermark, because another phone that was set up from the same backup has used their
+    /// Sends successful writes again, so that the gateway returns their states. A restored gateway may lack some of
+    /// these writes although they are below its watermark, because another phone with the same device id has used their
     /// numbers.
     ///
-    /// - Returns: whether the gateway lacks any.
+    /// - Returns: whether the gateway lacks any of these writes.
     func recheckEnded() async throws -> Bool {
         let keep = configuration.keep.seconds
         var (after, hasLost): (Int64, Bool) = (0, false)
@@ -235,7 +239,7 @@ extension SyncWorker {
     private func recheckOpen() async throws {
         var (isOpen, hasChanged) = (recheckedUpTo > 0, false)
         while let batch = try await write({ [recheckedUpTo, limits] db, _ in
-            // requests are small, so that a check makes progress even if a deadline ends it
+            // each request is small, so that the check makes progress even if a deadline interrupts it
             var limits = limits
             limits.entries = min(limits.entries, 100)
             return try PushBatch.open(after: recheckedUpTo, limits, db)
@@ -252,7 +256,7 @@ extension SyncWorker {
                 limits.entries = max(1, batch.rows.count / 2)
             case .refused(let problem) where problem.code == "sequence_gap":
                 try await handle(problem, of: batch)
-                // the lost mutations first
+                // the lost mutations are sent first
                 recheckedUpTo = 0
                 return try await push()
             case .refused(let problem): throw Stop.blocked(.refused(problem))
@@ -264,7 +268,8 @@ extension SyncWorker {
     }
 
     /// Requests the state of writes that wait for a decision. An operator, or the user on another phone, may have
-    /// decided. The writes are read and not pushed, because a push would run writes that the gateway no longer has.
+    /// decided about them. The writes are read instead of pushed, because a push would run writes that the gateway no
+    /// longer has.
     private func askAfterStopped() async throws {
         guard isStoppedDue else { return }
         stoppedAskedAt = .now
@@ -309,7 +314,7 @@ extension SyncWorker {
         try await noteQueue(lane["held_by"])
     }
 
-    /// Notes a decision about a write, which may release or end other writes.
+    /// Updates the status after a decision about a write, because the user's queue may no longer be stopped.
     private func noteSettled(_ id: UUID) {
         status.update { status in
             if case .queue(_, let holding) = status.blockedBy, holding.contains(id) { status.blockedBy = nil }

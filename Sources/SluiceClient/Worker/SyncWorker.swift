@@ -5,7 +5,8 @@ import GRDB
     import FoundationNetworking
 #endif
 
-/// Carries writes to the gateway and changes to the phone, one turn at a time.
+/// Sends writes to the gateway and pulls changes to the phone. The work is done in turns; a turn consists of several
+/// stages.
 actor SyncWorker {
     private enum Stage: CaseIterable { case register, settle, push, recheck, pull }
 
@@ -34,33 +35,34 @@ actor SyncWorker {
     let status: StatusHub
     let bell: WakeSignal
     let flight: SyncLease
-    /// The device of the database when the client was created.
+    /// The device id of the database when the client was created.
     ///
-    /// After a sign-out the database has no device, or the device of another user.
+    /// After a sign-out, the database has no device id, or a device id of another user.
     let device: UUID
     private let captured: CapturedRows
-    /// The limits of a push, which are reduced after a 413.
+    /// The limits of a push. They are reduced after a 413.
     var limits: PushBatch.Limits
     var hasRegistered = false
-    /// The back-off after no response, a response of another server, or a response that stops all stages.
+    /// The back-off after a missing response, a response of another server, or a response that stops all stages.
     private var outage = BackOff()
-    /// The back-off of stages that failed while the gateway answered the requests of other stages.
+    /// The back-offs of single stages, which failed while the gateway answered requests of other stages.
     private var setbacks: [Stage: BackOff] = [:]
     private var stage = Stage.register
-    /// Whether the last turn's deadline ended its check of open mutations. If so, the next turn pulls before the check,
-    /// so that a long check does not delay changes.
+    /// Whether a deadline interrupted the check of open mutations in the last turn. If so, the next turn pulls before
+    /// the check, so that a long check does not delay changes.
     private var isPullFirst = false
     /// Whether the feed is known to have changes.
     var isPullWanted = true
     private var pulledAt: ContinuousClock.Instant?
     private static let firstRecheck = Duration.milliseconds(250)
-    /// The pause between requests for the states of accepted mutations; it grows while nothing changes.
+    /// The pause between requests for the states of accepted mutations. It grows while no state changes.
     private var recheckPause = SyncWorker.firstRecheck
     private var recheckedAt: ContinuousClock.Instant?
-    /// The number of the last mutation that an unfinished check has covered; the next check continues after it.
+    /// The number of the last mutation that an unfinished check has covered. The next check continues after this
+    /// number.
     var recheckedUpTo: Int64 = 0
-    /// The start of the turn. Mutations that a push of this turn leaves open are checked in a later turn, however long
-    /// this turn is.
+    /// The start of the turn. If a push of this turn leaves mutations open, a later turn checks them, even if this turn
+    /// takes long.
     private(set) var turnBegan = ContinuousClock.now
     /// The turn in which the gateway last returned the state of the user's queue.
     var queueNotedAt: ContinuousClock.Instant?
@@ -68,7 +70,7 @@ actor SyncWorker {
     private var renumbered: (turn: ContinuousClock.Instant?, count: Int) = (nil, 0)
     private var prunedAt: ContinuousClock.Instant?
     /// The time of the last request for writes that wait for a decision. The decision may be made elsewhere: by an
-    /// operator, on another device, or on this device before it was restored.
+    /// operator, on another device, or on this device before the device was restored.
     var stoppedAskedAt: ContinuousClock.Instant?
     /// Whether another device may have a write that needs a decision.
     var areOthersWanted = false
@@ -103,14 +105,14 @@ actor SyncWorker {
 
     // MARK: - Running
 
-    /// Runs one turn after the other until the task is cancelled.
+    /// Runs turns in sequence, until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
             let pause = await turn()
             if Task.isCancelled { return }
             status.update { $0.nextAttempt = self.configuration.now().addingTimeInterval(pause.seconds) }
             await bell.wait(atMost: pause)
-            // the user's writes ring the bell, but do not end the pause of an outage
+            // new writes ring the bell, but do not shorten the pause of an outage
             while let pause = hold, !Task.isCancelled { await bell.wait(atMost: pause) }
         }
     }
@@ -120,7 +122,7 @@ actor SyncWorker {
         endBackOff()
         while !Task.isCancelled {
             let pause = await turn()
-            // until an action removes the cause, another attempt has the same result
+            // another attempt would have the same result until an action removes the cause
             if status.status.phase == .blocked, !status.status.isQueueHeld { return }
             let left = ContinuousClock.now.duration(to: deadline)
             guard left > .zero, await hasWork() else { return }
@@ -130,7 +132,7 @@ actor SyncWorker {
 
     private func hasWork() async -> Bool {
         if isPullWanted { return true }
-        // writes that wait for a decision about another write, or for an upstream, may wait for a long time
+        // do not wait for writes in a stopped queue, because a decision or an upstream may take a long time
         let isQueueHeld = status.status.isQueueHeld
         let hasWork = try? await database.read { db in
             if try PushBatch.isAnyToSend(db) { return true }
@@ -156,9 +158,9 @@ actor SyncWorker {
         wantEverything()
     }
 
-    /// Ends the back-off after failures, if there is one.
+    /// Ends the back-off after failures, if there were failures.
     ///
-    /// - Returns: whether there was one.
+    /// - Returns: whether there was a back-off.
     func endOutage() -> Bool {
         guard outage.failures > 0 || !setbacks.isEmpty else { return false }
         endBackOff()
@@ -170,10 +172,10 @@ actor SyncWorker {
         ([outage] + setbacks.values.filter(\.isRequested)).compactMap(\.remaining).max()
     }
 
-    /// Records a success of the present stage: its next failure begins a new outage.
+    /// Records a success of the present stage. The next failure of this stage begins a new outage.
     func noteProgress() {
         guard setbacks.removeValue(forKey: stage) != nil else { return }
-        // the gateway is back, most likely for the other stages as well
+        // the gateway is available again, most likely for the other stages as well
         for stage in setbacks.keys { setbacks[stage]?.end() }
     }
 
@@ -199,7 +201,7 @@ actor SyncWorker {
                 return .seconds(5)
             }
             let pause = await stages()
-            // in a separate task, because the present task may have been cancelled
+            // the lease is released in a separate task, because the present task may have been cancelled
             await Task { try? await write { [flight] db, _ in try flight.release(db) } }.value
             return pause
         } catch is CancellationError {
@@ -207,13 +209,13 @@ actor SyncWorker {
         } catch let stop as Stop {
             return end(with: stop)
         } catch {
-            // the app's database is suspended, locked by another process, or full
+            // the app's database may be suspended, locked by another process, or full
             return end(with: .again(TransientError(text: "\(error)")))
         }
     }
 
     private func stages() async -> Duration {
-        // a stage that fails does not delay the next stage: a write that gets stuck stops no pull
+        // a failed stage does not delay the next stage, so that a write that fails repeatedly does not stop pulls
         let order = isPullFirst ? [.register, .settle, .push, .pull, .recheck] : Stage.allCases
         isPullFirst = false
         for stage in order where setbacks[stage]?.remaining == nil {
@@ -287,7 +289,7 @@ actor SyncWorker {
                 status.blockedBy = blocker
                 status.lastError = "\(blocker)"
             }
-            // an action is required; ``SluiceClient/resume()`` retries immediately
+            // an action is required; after the action, ``SluiceClient/resume()`` retries immediately
             return outage.remaining ?? .zero
         case .lostFlight:
             status.update { $0.phase = .elsewhere }
@@ -305,7 +307,7 @@ actor SyncWorker {
         }
     }
 
-    /// Lets one turn run at a time, in the order of the calls.
+    /// Waits until no other turn runs. Turns run in the order of the calls.
     private func enter() async throws {
         if !isBusy {
             isBusy = true
@@ -316,7 +318,7 @@ actor SyncWorker {
         do {
             try await turn.value
         } catch {
-            // the turn was given to this task just as it was cancelled: the next task gets the turn
+            // if this task got the turn while it was cancelled, the next task gets the turn
             if !turn.give(.failure(error)) { leave() }
             throw error
         }
@@ -345,7 +347,7 @@ actor SyncWorker {
     /// - Returns: the response, or a problem with the request itself.
     /// - Throws: ``Stop`` for everything else.
     func send(_ request: GatewayRequest) async throws -> Answer {
-        // no other process takes a lease that was renewed a moment ago
+        // a lease that was renewed within the last ten seconds need not be checked
         if flightTakenAt.map({ $0.advanced(by: .seconds(10)) < .now }) ?? true, try await !takeFlight() {
             throw Stop.lostFlight
         }
@@ -371,8 +373,8 @@ actor SyncWorker {
         }
     }
 
-    /// Deletes the user's data from the phone, as a sign-out does. The gateway no longer serves that user, so pending
-    /// writes can never be sent.
+    /// Deletes the user's data from the phone, as a sign-out does. Pending writes are deleted, too, because the gateway
+    /// no longer accepts writes of this user.
     private func wiped(for problem: Problem) async throws -> Stop {
         try await write { [map] db, _ in try LibraryTables.wipe(map, db) }
         await gateway.tokens.forget()
@@ -385,18 +387,20 @@ actor SyncWorker {
         return isTaken
     }
 
-    /// Notes that another device of the user has a write that needs a decision, or that such a write was settled.
+    /// Requests a check of writes that the user's other devices have made, because one of them needs a decision or was
+    /// settled.
     func wantOthers() { areOthersWanted = true }
 
     func beginPull() { isPullWanted = false }
 
-    /// Whether the outbox may be set back to the gateway's watermark in this turn: at most once a turn.
+    /// Returns whether lost mutations may be reopened in this turn, which is allowed once in a turn.
     func mayReopen() -> Bool {
         defer { reopenedInTurn = turnBegan }
         return reopenedInTurn != turnBegan
     }
 
-    /// Whether writes whose numbers another phone has used may be sent again: at most 20 times a turn.
+    /// Returns whether writes may be sent again because another phone has used their numbers, which is allowed 20 times
+    /// in a turn.
     func mayRenumber() -> Bool {
         renumbered.turn != turnBegan || renumbered.count < 20
     }
@@ -415,8 +419,8 @@ actor SyncWorker {
         recheckedAt.map { $0.advanced(by: recheckPause) <= turnBegan } ?? true
     }
 
-    /// Whether writes that wait for a decision require a check: every quarter of an hour, and whenever all
-    /// mutations are checked.
+    /// Whether the states of writes that wait for a decision must be checked. This is the case every quarter of an
+    /// hour, and whenever all mutations are checked.
     var isStoppedDue: Bool {
         areOthersWanted || stoppedAskedAt.map { $0.advanced(by: .seconds(900)) <= turnBegan } ?? true
     }
@@ -429,11 +433,11 @@ actor SyncWorker {
         recheckedAt = isOpen ? ContinuousClock.now : nil
     }
 
-    /// Lets mutations that a push left open be checked soon.
+    /// Schedules an early check of the mutations that a push left open.
     func expectOutcomes() {
         recheckPause = Self.firstRecheck
         recheckedAt = ContinuousClock.now
-        // the response contains the state of the queue
+        // a check of stopped writes is not needed, because the response contains the state of the queue
         stoppedAskedAt = stoppedAskedAt ?? .now
     }
 
@@ -457,7 +461,8 @@ extension SyncWorker.Stop {
 }
 
 extension Duration {
-    /// The duration, limited to zero to a hundred years, because adding a longer one to a clock's instant traps.
+    /// The duration, limited to the range from zero to a hundred years. Adding a longer duration to a clock's instant
+    /// would trap.
     var clamped: Duration { max(.zero, min(self, .seconds(100 * 365 * 86_400))) }
 
     var seconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }

@@ -1,4 +1,4 @@
-/// Wakes the worker. One ring is kept if no task waits for it.
+/// Wakes the worker. If no task waits, one ring is stored for the next task that waits.
 final class WakeSignal: Sendable {
     private struct State {
         var isRung = false
@@ -11,12 +11,12 @@ final class WakeSignal: Sendable {
         state.withLock { state in
             let waiters = state.waiters
             state.waiters = []
-            // a task whose wait has ended did not receive the ring
+            // the ring is stored if all waits have already ended, because then no task has received the ring
             state.isRung = waiters.reduce(false) { $1.give(.success(())) || $0 } == false
         }
     }
 
-    /// Returns when it rings, when the time is over, or when the task is cancelled.
+    /// Returns when the signal rings, the time is over, or the task is cancelled.
     func wait(atMost duration: Duration) async {
         let waiter = Promise<Void>()
         let isRung = state.withLock { state in
@@ -34,7 +34,7 @@ final class WakeSignal: Sendable {
         }
         defer { timer.cancel() }
         try? await waiter.value
-        // after this call it receives no ring
+        // after this call, the waiter receives no ring
         waiter.give(.success(()))
         state.withLock { $0.waiters.removeAll { $0 === waiter } }
     }

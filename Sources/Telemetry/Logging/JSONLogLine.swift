@@ -3,11 +3,11 @@ import Logging
 
 /// A log line as a JSON object.
 ///
-/// It has the members `time` (RFC 3339, UTC, milliseconds), `level`, `message` and `logger`, and one member for each
-/// metadata key.
+/// The object has the members `time` (RFC 3339, UTC, milliseconds), `level`, `message` and `logger`, and one member for
+/// each metadata key.
 ///
-/// Numbers and booleans that are given as `.stringConvertible` become JSON numbers and booleans. Dictionaries and
-/// arrays become JSON objects and arrays. If a metadata key equals one of the four names above, an underscore is
+/// Metadata values that are numbers or booleans in `.stringConvertible` become JSON numbers or booleans. Dictionaries
+/// and arrays become JSON objects and arrays. If a metadata key equals one of the four names above, an underscore is
 /// appended to the key.
 struct JSONLogLine {
     private static let reserved: [String] = ["time", "level", "message", "logger"]
@@ -76,7 +76,7 @@ struct JSONLogLine {
         switch value {
         case let value as Bool: value ? "true" : "false"
         case let value as any BinaryInteger: value.description
-        // JSON has neither infinity nor not-a-number, so these become strings.
+        // Infinity and not-a-number become strings, because JSON has no such numbers.
         case let value as Double: value.isFinite ? value.description : nil
         case let value as Float: value.isFinite ? value.description : nil
         default: nil
@@ -105,7 +105,7 @@ struct JSONLogLine {
 
 /// A log line for a person: time (UTC), level, message and `key=value` pairs.
 ///
-/// Control characters are escaped everywhere, so that a text from a client can neither forge a line nor control the
+/// Control characters are escaped everywhere, because a text from a client must neither forge a line nor control the
 /// terminal.
 struct TextLogLine {
     private(set) var bytes: [UInt8] = []
@@ -131,7 +131,8 @@ struct TextLogLine {
         bytes.append(contentsOf: (colours ? "\u{1B}[\(colour)m\(name)\u{1B}[0m" : name).utf8)
     }
 
-    /// The level's name in five characters, so that messages are aligned, and the number of its ANSI color.
+    /// Returns the level's name, padded to five characters so that messages are aligned, and the number of the level's
+    /// ANSI color.
     private static func presentation(of level: Logger.Level) -> (name: String, colour: Int) {
         switch level {
         case .trace: ("TRACE", 90)
@@ -173,11 +174,11 @@ struct TextLogLine {
 
 // MARK: - LogTime
 
-/// A time in the form of log lines.
+/// The time of a log line.
 ///
-/// It is formatted here, because a formatter object costs more than the rest of the line.
+/// This type formats the time itself, because a formatter object would take more time than the rest of the line.
 struct LogTime {
-    /// The milliseconds since 1970, in UTC.
+    /// The milliseconds since 1970-01-01T00:00:00Z.
     let milliseconds: Int64
 
     static func now() -> LogTime {
@@ -210,8 +211,8 @@ struct LogTime {
 
     /// The proleptic Gregorian date.
     ///
-    /// It is computed with years that begin on 1 March, so that a leap day is the last day of its year, and with eras
-    /// of 400 such years.
+    /// The computation uses years that begin on 1 March, so that a leap day is the last day of its year. It combines
+    /// 400 such years to an era.
     private static func civil(fromDays days: Int64) -> (year: Int64, month: Int64, day: Int64) {
         let (era, dayOfEra) = (days + 719_468).quotientAndRemainder(flooredBy: 146_097)
         let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365

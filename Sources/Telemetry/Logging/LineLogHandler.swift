@@ -15,7 +15,7 @@ package struct LineLogHandler: LogHandler {
 
     /// - Parameters:
     ///   - label: the logger's label.
-    ///   - colours: whether the level of a text line is colored; nil if the terminal decides.
+    ///   - colours: whether the level of a text line is colored; nil for the default of the writer.
     package init(
         _ label: String,
         _ format: LogFormat,
@@ -48,9 +48,9 @@ package struct LineLogHandler: LogHandler {
 
 /// Writes whole lines to a file descriptor.
 ///
-/// Lines are not buffered, and each is one write(2). So a crash loses no lines, and log collectors never read half a
-/// line. The lock prevents lines of two threads from being mixed. In pipes, the kernel prevents this only for lines up
-/// to 4 KiB.
+/// Each line is written immediately, by one write(2). As a result, a crash loses no lines, and log collectors never
+/// read half a line. A lock prevents two threads from mixing their lines. The kernel would prevent this in pipes only
+/// for lines of up to 4 KiB.
 package final class LineWriter: Sendable {
     package static let standardOutput = LineWriter(fileDescriptor: 1)
 
@@ -63,7 +63,7 @@ package final class LineWriter: Sendable {
         self.descriptor = Mutex(fileDescriptor)
     }
 
-    /// Whether the descriptor is a terminal, so that a person may be reading.
+    /// Whether the descriptor is a terminal, where a person may be reading.
     package var isTerminal: Bool {
         descriptor.withLock { isatty($0) == 1 }
     }
@@ -71,8 +71,8 @@ package final class LineWriter: Sendable {
     /// Whether lines have colors: on a terminal, unless `NO_COLOR` is set.
     var showsColours: Bool { isTerminal && getenv("NO_COLOR") == nil }
 
-    /// Writes the bytes, which end with a line feed. Bytes that the descriptor refuses are dropped, because a gateway
-    /// must not stop because of a full disk or a closed pipe.
+    /// Writes the bytes, which end with a line feed. Bytes that the descriptor refuses are dropped, because neither a
+    /// full disk nor a closed pipe may stop the gateway.
     func write(_ line: [UInt8]) {
         descriptor.withLock { descriptor in
             line.withUnsafeBytes { bytes in
@@ -82,7 +82,8 @@ package final class LineWriter: Sendable {
                     if written > 0 {
                         rest = rest.dropFirst(written)
                     } else if written < 0, errno == EAGAIN {
-                        // Another process made the descriptor non-blocking, so wait until it accepts more bytes.
+                        // Another process made the descriptor non-blocking. Wait until the descriptor accepts more
+                        // bytes.
                         var ready = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                         guard poll(&ready, 1, 1_000) > 0 else { return }
                     } else if written == 0 || errno != EINTR {

@@ -2,8 +2,8 @@ package import Logging
 
 /// The request for which a task works.
 ///
-/// All log lines of the task contain the request's ids, even those of code to which the request is not passed. For
-/// example, a line about a refused SQL statement can be found by the id that the client received.
+/// All log lines of the task contain the request's ids, including the lines of code that has no access to the request.
+/// For example, an operator can find a line about a refused SQL statement by the id that the client received.
 package struct LogContext: Sendable {
     /// The current task's request; nil for work that does not belong to a request.
     @TaskLocal package static var current: LogContext?
@@ -30,8 +30,8 @@ package struct LogContext: Sendable {
 
 /// The metadata keys of all log lines.
 ///
-/// A search for a key finds every line that contains it. The message of a line is constant text. Variable parts are
-/// metadata under one of these keys.
+/// The message of a line is constant text. Variable parts are metadata under one of these keys, so that operators can
+/// search for them.
 package enum LogKeys {
     /// The request's id, as in `X-Request-ID`.
     package static let requestID = "request_id"
@@ -60,8 +60,8 @@ package enum LogKeys {
 extension LogEvent {
     /// All metadata of a line, sorted by key.
     ///
-    /// Values of the call take precedence over values of the logger, and these over values of the provider. The line's
-    /// error is under ``LogKeys/error``.
+    /// Values of the call take precedence over values of the logger. Values of the logger take precedence over values
+    /// of the provider. The line's error is under ``LogKeys/error``.
     func metadata(
         over loggers: Logger.Metadata,
         provider: Logger.MetadataProvider?

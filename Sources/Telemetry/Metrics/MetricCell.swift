@@ -1,7 +1,7 @@
 import CoreMetrics
 import Synchronization
 
-/// The memory of a series, which all callers with the same name and labels share.
+/// The value of a series. All handlers with the same name and labels share one cell.
 protocol MetricCell: AnyObject, Sendable {
     static var kind: MetricKind { get }
 
@@ -10,9 +10,9 @@ protocol MetricCell: AnyObject, Sendable {
     func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8])
 }
 
-/// The value of one counter series. It uses no lock.
+/// The value of one counter series. The cell uses no lock.
 ///
-/// Whole and fractional increments are stored separately, so a counter of events stays exact beyond 2^53.
+/// Whole and fractional increments are stored separately, so that a counter of events stays exact beyond 2^53.
 final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler {
     static let kind = MetricKind.counter
 
@@ -35,9 +35,9 @@ final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler
 
     func reset() { set(0) }
 
-    /// Sets the total to a value that other code counts, such as the kernel or a pool.
+    /// Sets the total, which is counted elsewhere, such as by the kernel or a pool.
     ///
-    /// It is copied at scrape time.
+    /// Collectors call this method at each scrape.
     func set(_ total: Double) {
         whole.store(0, ordering: .relaxed)
         fractional.store(total.bitPattern, ordering: .relaxed)
@@ -55,7 +55,7 @@ final class CounterCell: MetricCell, CounterHandler, FloatingPointCounterHandler
     }
 }
 
-/// The value of one gauge series. It uses no lock.
+/// The value of one gauge series. The cell uses no lock.
 final class GaugeCell: MetricCell, MeterHandler, RecorderHandler {
     static let kind = MetricKind.gauge
 
@@ -68,7 +68,7 @@ final class GaugeCell: MetricCell, MeterHandler, RecorderHandler {
     func increment(by amount: Double) { bits.update { $0 + amount } }
     func decrement(by amount: Double) { bits.update { $0 - amount } }
 
-    // `Gauge` of swift-metrics is a recorder that keeps only its last value
+    // in swift-metrics, a `Gauge` is a recorder that keeps only the last value
     func record(_ value: Int64) { set(value) }
     func record(_ value: Double) { set(value) }
 
@@ -80,8 +80,8 @@ final class GaugeCell: MetricCell, MeterHandler, RecorderHandler {
 
 /// The buckets of one histogram series.
 ///
-/// It uses a lock, held for one addition, instead of an atomic for each bucket. So a scrape reads buckets, count and
-/// sum as of the same time.
+/// The cell holds a lock for each addition and each scrape, so that a scrape reads buckets, count and sum as of the
+/// same time. Atomics would not ensure this.
 final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
     static let kind = MetricKind.histogram
 
@@ -113,7 +113,7 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
         }
     }
 
-    /// Records a timer's duration in seconds, the base unit in which timers are exposed.
+    /// Records a timer's duration. Timers are exposed in seconds.
     func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
 
     func append(_ name: String, labels: LabelSet, to bytes: inout [UInt8]) {
@@ -147,14 +147,14 @@ final class HistogramCell: MetricCell, RecorderHandler, TimerHandler {
     }
 }
 
-/// Bounds for histograms. Each list has only a few bounds, because a histogram needs a series for each bound.
+/// The bounds of histograms. Each list is short, because a histogram needs a series for each bound.
 package enum MetricBuckets {
-    /// Bounds in seconds, for waits on a network or a database: 1 ms to 10 s.
+    /// Bounds in seconds, for the time to wait for a network or a database: 1 ms to 10 s.
     package static let seconds: [Double] = [
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
     ]
 
-    /// Bounds in seconds, for waits on a network that may be unavailable: 10 ms to a day.
+    /// Bounds in seconds, for the time to wait for a network that may be unavailable: 10 ms to a day.
     package static let upToADay: [Double] = [
         0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200, 86_400,
     ]
@@ -167,10 +167,10 @@ package enum MetricBuckets {
 }
 
 extension Atomic where Value == UInt64 {
-    /// Replaces the floating-point number whose bits this atomic contains.
+    /// Replaces the floating-point number in this atomic, which contains the number's bits.
     ///
-    /// The new value is the result of `change`. The exchange compares bits, so that it does not fail forever if the
-    /// cell contains NaN.
+    /// The new number is the result of `change`. The exchange compares bits instead of numbers, because a comparison
+    /// with NaN would fail forever.
     func update(_ change: (Double) -> Double) {
         var current = load(ordering: .relaxed)
         while true {

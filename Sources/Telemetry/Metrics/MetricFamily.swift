@@ -1,4 +1,4 @@
-/// One metric, with its name and kind, and a cell for each of its label sets.
+/// One metric: its name, its kind, and a cell for each label set.
 struct MetricFamily {
     let name: String
     let kind: MetricKind
@@ -6,9 +6,10 @@ struct MetricFamily {
     var buckets: [Double] = []
     private(set) var series: [LabelSet: any MetricCell] = [:]
 
-    /// Returns the cell for these labels, which is created on first use.
+    /// Returns the cell for these labels. The cell is created at its first use.
     ///
-    /// Beyond the limit, it is the cell of the overflow series. Nil if the metric has another kind.
+    /// If the metric already has `limit` label sets, the result for a new label set is the cell of the overflow series.
+    /// Nil if the metric has another kind.
     mutating func cell<Cell: MetricCell>(for labels: LabelSet, limit: Int) -> (cell: Cell, isOverflow: Bool)? {
         guard kind == Cell.kind else { return nil }
         let isOverflow = series[labels] == nil && series.count >= limit
@@ -18,10 +19,10 @@ struct MetricFamily {
         return (cell as? Cell).map { ($0, isOverflow) }
     }
 
-    /// Uses an existing counter as the series without labels.
+    /// Adds an existing counter as the series without labels.
     mutating func adopt(_ counter: CounterCell) { series[LabelSet([])] = counter }
 
-    /// Replaces all series of the gauge by the given values, at most `limit` of them.
+    /// Replaces all series of the gauge by the given values. Values beyond `limit` are ignored.
     mutating func replaceGauges(_ values: [(labels: LabelSet, value: Double)], limit: Int) {
         series = [:]
         for (labels, value) in values.prefix(limit) {
@@ -31,31 +32,32 @@ struct MetricFamily {
         }
     }
 
-    /// Removes the series of `object`, which no longer counts towards the limit.
+    /// Removes the series whose cell is `object`. The series then no longer counts towards the limit.
     mutating func remove(_ object: AnyObject) {
         if let labels = series.first(where: { $0.value === object })?.key { series[labels] = nil }
     }
 }
 
-/// A metric's kind, with the names of the exposition format.
+/// A metric's kind. The raw values are the names in the exposition format.
 package enum MetricKind: String, Sendable {
     /// A number that only grows while the process runs.
     case counter
     /// A number that can increase and decrease.
     case gauge
-    /// For each of several fixed bounds, the number of observations up to this bound. The count and the sum of all
-    /// observations are included.
+    /// Several fixed bounds, each with the number of observations up to the bound, and the count and the sum of all
+    /// observations.
     case histogram
 }
 
-/// The labels of one series, as they are written between the braces of a sample.
+/// The labels of one series, in the text form that a sample has between its braces.
 ///
-/// For example `method="GET",status="200"`. The labels are sorted by name, so label sets that differ only in the order
-/// are the same series. The text is escaped once, when the series is created, and not at each scrape.
+/// An example is `method="GET",status="200"`. The labels are sorted by name, so that the order in which a caller lists
+/// the labels makes no difference. The text is escaped once, when the series is created, and not at each scrape.
 struct LabelSet: Hashable, Sendable {
     let text: String
 
-    /// Creates a label set. If two labels have the same name after sanitizing, the first is used.
+    /// Creates a label set. If two labels have the same name after their conversion to valid names, the first label is
+    /// used.
     init(_ dimensions: [(String, String)]) {
         guard !dimensions.isEmpty else {
             self.text = ""
@@ -79,37 +81,37 @@ struct LabelSet: Hashable, Sendable {
         self.text = String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The labels of the series in which all label sets beyond a metric's limit are counted.
+    /// The labels of the overflow series, which counts all label sets beyond a metric's limit.
     static let overflow = LabelSet([("overflow", "true")])
 }
 
 /// The names that the exposition format allows, and the conversion of other names.
 ///
 /// Libraries name their metrics with dots (`http.server.requests`), which version 0.0.4 of the format does not allow.
-/// An invalid name is never an error, because the process must not stop because of a name.
+/// An invalid name is converted and never an error, because a name must not stop the process.
 enum MetricNames {
-    /// A valid metric name that resembles `text`. Every character that is not allowed becomes `_`.
+    /// Returns a valid metric name, in which every character of `text` that is not allowed is replaced by `_`.
     ///
-    /// `[a-zA-Z_:][a-zA-Z0-9_:]*`
+    /// Valid names match `[a-zA-Z_:][a-zA-Z0-9_:]*`.
     static func metric(_ text: String) -> String {
         sanitized(text, colons: true)
     }
 
-    /// The name under which a metric of this kind is exposed: the names of counters end in `_total`.
+    /// Returns the name under which a metric of this kind is exposed. The names of counters end in `_total`.
     static func exposed(_ text: String, as kind: MetricKind) -> String {
         let name = metric(text)
         return kind == .counter && !name.hasSuffix("_total") ? name + "_total" : name
     }
 
-    /// The name under which a timer is exposed, with the base unit as its suffix.
+    /// Returns the name under which a timer is exposed. The name ends in the base unit.
     static func timer(_ text: String) -> String {
         let name = metric(text)
         return name.hasSuffix("_seconds") ? name : name + "_seconds"
     }
 
-    /// A valid label name, `[a-zA-Z_][a-zA-Z0-9_]*`.
+    /// Returns a valid label name, `[a-zA-Z_][a-zA-Z0-9_]*`.
     ///
-    /// It differs from the reserved names of Prometheus: `le`, and names that begin with two underscores.
+    /// The result is never a reserved name of Prometheus, such as `le` or a name that begins with two underscores.
     static func label(_ text: String) -> String {
         let name = sanitized(text, colons: false)
         return name == "le" || name.hasPrefix("__") ? "exported_" + name : name
@@ -120,7 +122,7 @@ enum MetricNames {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.utf8.count + 1)
         for byte in text.utf8 {
-            // A continuation byte belongs to a character that was already replaced by an underscore.
+            // Skip continuation bytes of UTF-8, because their character was already replaced by one underscore.
             if byte & 0xC0 == 0x80 { continue }
             if bytes.isEmpty, isDigit(byte) { bytes.append(UInt8(ascii: "_")) }
             bytes.append(isAllowed(byte, colons: colons) ? byte : UInt8(ascii: "_"))

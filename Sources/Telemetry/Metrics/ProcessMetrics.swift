@@ -1,9 +1,9 @@
 import Glibc
 
 extension PrometheusRegistry {
-    /// Adds the standard metrics of a process, which are read from the kernel at each scrape.
+    /// Adds the standard metrics of a process. Each scrape reads their values from the kernel.
     ///
-    /// Every Prometheus dashboard expects them: `process_cpu_seconds_total`, `process_resident_memory_bytes`,
+    /// Common Prometheus dashboards use these metrics: `process_cpu_seconds_total`, `process_resident_memory_bytes`,
     /// `process_start_time_seconds`, `process_open_fds` and `process_max_fds`. Metrics that cannot be read are omitted.
     package func addProcessMetrics() {
         addCounter("process_cpu_seconds_total", "User and system CPU time spent, in seconds.", ProcessMetrics.cpuTime)
@@ -17,7 +17,8 @@ extension PrometheusRegistry {
 
 /// Values of this process from the kernel; nil if the kernel does not provide them.
 enum ProcessMetrics {
-    /// The CPU time in seconds. It is read from the process clock, because a tick of /proc/self/stat is 10 ms.
+    /// The CPU time in seconds. The source is the process clock, because /proc/self/stat has a resolution of only 10
+    /// ms.
     @Sendable static func cpuTime() -> Double? {
         var time = timespec()
         guard clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0 else { return nil }
@@ -34,10 +35,11 @@ enum ProcessMetrics {
 
     /// The start time of the process, in seconds since 1970.
     ///
-    /// It is the sum of the machine's boot time and of field 22 of /proc/self/stat, which is in ticks since boot.
+    /// The start time is the sum of the machine's boot time and field 22 of /proc/self/stat, which is the number of
+    /// ticks since boot.
     static func startTime() -> Double? {
         guard let stat = contents(of: "/proc/self/stat"), let boot = bootTime() else { return nil }
-        // The second field is the program's name in parentheses, which may itself contain spaces and parentheses.
+        // The second field is the program's name in parentheses. The name may itself contain spaces and parentheses.
         guard let nameEnd = stat.lastIndex(of: ")") else { return nil }
         let fields = stat[nameEnd...].split(separator: " ")
         guard fields.count > 20, let ticks = Double(fields[20]) else { return nil }
@@ -49,7 +51,7 @@ enum ProcessMetrics {
         defer { closedir(folder) }
         var entries = 0
         while readdir(folder) != nil { entries += 1 }
-        // `.`, `..` and the descriptor that reads the folder do not count.
+        // `.`, `..` and the descriptor that reads the folder are not counted.
         return Double(entries - 3)
     }
 

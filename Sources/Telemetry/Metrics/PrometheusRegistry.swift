@@ -1,16 +1,16 @@
 package import CoreMetrics
 import Synchronization
 
-/// All metrics of the process, and their text for a Prometheus server.
+/// All metrics of the process, which a Prometheus server can scrape as text.
 ///
-/// The text is in exposition format 0.0.4. This backend exists because swift-prometheus is not among the packages that
-/// this repository uses, and the format is small. Looking up a handler takes a lock that all handlers share. A handler
-/// counts without this lock, so keep references to handlers.
+/// The text is in exposition format 0.0.4. This repository does not use swift-prometheus, because the format is small.
+/// Looking up a handler takes a lock that all handlers share, but a handler counts without this lock. Callers should
+/// therefore keep references to handlers.
 ///
-/// A metric has at most ``seriesLimit`` label sets. Further label sets are counted in one series with the label
-/// `overflow="true"`, and `sluice_metrics_dropped_series_total` is the number of such look-ups.
+/// A metric has at most ``seriesLimit`` label sets. All further label sets are counted in one series with the label
+/// `overflow="true"`. `sluice_metrics_dropped_series_total` counts the look-ups that returned this series.
 package final class PrometheusRegistry: Sendable {
-    /// The `Content-Type` of ``render(into:)``.
+    /// The `Content-Type` of the text that ``render(into:)`` writes.
     package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
     /// The maximum number of label sets of a metric, without the overflow series.
@@ -43,10 +43,10 @@ package final class PrometheusRegistry: Sendable {
         state.withLock { $0.families[name] = family }
     }
 
-    /// Describes a metric. Call it before the metric's first use. A later call has no effect on the output.
+    /// Describes a metric. Call this method before the metric's first use. A later call has no effect on the output.
     ///
     /// - Parameters:
-    ///   - name: the exposed name, which ends with `_total` or the unit.
+    ///   - name: the exposed name, which ends in `_total` or the unit.
     ///   - kind: the metric's kind. If it is not nil, metrics of other kinds cannot use the name.
     ///   - help: one sentence for the reader of a dashboard.
     ///   - buckets: for histograms, the upper bounds. They are sorted, and duplicates and infinities are removed.
@@ -59,20 +59,20 @@ package final class PrometheusRegistry: Sendable {
 
     /// Runs `collect` at the start of every scrape, on the scraper's thread.
     ///
-    /// `collect` copies numbers that other code counts (a pool's size, the kernel's counters) with
-    /// ``setGauge(_:_:to:)`` and ``setCounter(_:_:to:)``. It must not wait.
+    /// `collect` copies numbers that are counted elsewhere, such as a pool's size or the kernel's counters, by
+    /// ``setGauge(_:_:to:)`` and ``setCounter(_:_:to:)``. The closure must not wait.
     package func onScrape(_ collect: @escaping @Sendable (_ registry: PrometheusRegistry) -> Void) {
         state.withLock { $0.collectors.append(collect) }
     }
 
-    /// Sets a gauge by name. Call it only in collectors. Other code uses a `Gauge` or a `Meter`.
+    /// Sets a gauge by name. Call this method only in collectors. Other code uses a `Gauge` or a `Meter`.
     package func setGauge(_ name: String, _ labels: [(String, String)] = [], to value: Double) {
         gauge(name, labels).set(value)
     }
 
-    /// Sets all given series of a gauge at the same time, and removes all others.
+    /// Sets all given series of a gauge at the same time, and removes the gauge's other series.
     ///
-    /// Use it in collectors whose labels change. If a metric of another kind has this name, nothing changes.
+    /// Use this method in collectors whose labels change. If a metric of another kind has this name, nothing changes.
     package func setGauges(_ name: String, _ values: [(labels: [(String, String)], value: Double)]) {
         let series = values.map { (LabelSet($0.labels), $0.value) }
         let name = MetricNames.exposed(name, as: .gauge)
@@ -85,7 +85,7 @@ package final class PrometheusRegistry: Sendable {
         }
     }
 
-    /// Sets a counter to a total that other code counts. Call it only in collectors.
+    /// Sets a counter to a total that is counted elsewhere. Call this method only in collectors.
     ///
     /// The total should never decrease while the process runs.
     package func setCounter(_ name: String, _ labels: [(String, String)] = [], to total: Double) {
@@ -113,7 +113,7 @@ package final class PrometheusRegistry: Sendable {
         }
     }
 
-    /// Adds a counter that is set at every scrape to a total that other code counts.
+    /// Adds a counter that is set at every scrape to a total that is counted elsewhere.
     ///
     /// If `total` returns nil, the previous total is kept.
     package func addCounter(_ name: String, _ help: String, _ total: @escaping @Sendable () -> Double?) {
@@ -121,7 +121,7 @@ package final class PrometheusRegistry: Sendable {
         onScrape { registry in total().map { registry.setCounter(name, to: $0) } }
     }
 
-    /// A counter's present total; 0 if nothing has been counted yet.
+    /// Returns a counter's present total; 0 if nothing has been counted yet.
     package func total(_ name: String, _ labels: [(String, String)]) -> Double {
         let name = MetricNames.exposed(name, as: .counter)
         let cell = state.withLock { $0.families[name]?.series[LabelSet(labels)] }
@@ -140,8 +140,8 @@ package final class PrometheusRegistry: Sendable {
 
     /// Returns the cell of a series. Only this method creates series.
     ///
-    /// If a metric of another kind has the name, a new cell is returned that is not exposed, because two kinds under
-    /// one name would make the whole text unreadable.
+    /// If a metric of another kind has the name, the result is a new cell that is not exposed. Two kinds under one name
+    /// would make the whole text unreadable.
     ///
     /// - Parameter buckets: the bounds of a histogram without a description.
     func cell<Cell: MetricCell>(_ name: String, _ dimensions: [(String, String)], buckets: [Double] = []) -> Cell {
@@ -161,7 +161,7 @@ package final class PrometheusRegistry: Sendable {
 
     private static let undescribed = "Not described."
 
-    /// Removes the series of a handler that its owner destroyed.
+    /// Removes the series of a handler that its owner has destroyed.
     func remove(_ object: AnyObject) {
         state.withLock { state in
             for name in state.families.keys { state.families[name]?.remove(object) }
@@ -173,7 +173,7 @@ package final class PrometheusRegistry: Sendable {
     /// Appends the text of all metrics, sorted by name and labels. Runs the collectors first.
     package func render(into bytes: inout [UInt8]) {
         for collect in state.withLock({ $0.collectors }) { collect(self) }
-        // The families are copied, so that the creation of a handler does not wait until the text is written.
+        // The families are copied, so that another thread can create a handler while the text is written.
         let families = state.withLock { $0.families }
         for family in families.values.sorted(by: { $0.name < $1.name }) where !family.series.isEmpty {
             PrometheusText.appendHeader(family.name, kind: family.kind, help: family.help, to: &bytes)
@@ -193,11 +193,12 @@ package final class PrometheusRegistry: Sendable {
 
 // MARK: - PrometheusMetricsFactory
 
-/// The backend of swift-metrics that counts in a ``PrometheusRegistry``.
+/// The swift-metrics backend, which counts in a ``PrometheusRegistry``.
 ///
-/// `Counter` and `FloatingPointCounter` are counters (`_total` is added if it is missing). `Meter` and `Gauge` are
-/// gauges. `Recorder` is a histogram, and `Timer` is a histogram in seconds (`_seconds` is added if it is missing). If
-/// one handler of a series is destroyed, the series disappears from the scrape for all handlers that share it.
+/// `Counter` and `FloatingPointCounter` are counters (`_total` is added to names without this suffix). `Meter` and
+/// `Gauge` are gauges. `Recorder` is a histogram, and `Timer` is a histogram in seconds (`_seconds` is added to names
+/// without this suffix). Handlers with the same name and labels share a series. If one of these handlers is destroyed,
+/// scrapes no longer contain the series.
 package struct PrometheusMetricsFactory: MetricsFactory {
     package let registry: PrometheusRegistry
 
@@ -221,7 +222,8 @@ package struct PrometheusMetricsFactory: MetricsFactory {
         registry.gauge(label, dimensions)
     }
 
-    /// Creates a recorder. Without `aggregate` it is a gauge, because swift-metrics creates its `Gauge` in this way.
+    /// Creates a histogram or, if `aggregate` is false, a gauge, because swift-metrics creates a `Gauge` as a recorder
+    /// without aggregation.
     package func makeRecorder(
         label: String,
         dimensions: [(String, String)],
@@ -252,7 +254,7 @@ package struct PrometheusMetricsFactory: MetricsFactory {
 enum PrometheusText {
     /// Appends escaped text.
     ///
-    /// Backslashes and line feeds are always escaped, double quotes only in label values.
+    /// Backslashes and line feeds are always escaped. Double quotes are escaped only in label values.
     static func appendEscaped(_ text: String, quotes: Bool, to bytes: inout [UInt8]) {
         for byte in text.utf8 {
             switch byte {
@@ -264,9 +266,9 @@ enum PrometheusText {
         }
     }
 
-    /// The text of a number, without a fraction if it is whole.
+    /// Returns the text of a number. Whole numbers have no fraction.
     ///
-    /// So `le="1"` has the same form as in other exporters.
+    /// As a result, `le="1"` has the same form as in other exporters.
     static func number(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }
