@@ -361,7 +361,7 @@ extension GroupReader {
     }
 
     /// Reads the documents that were left out of entities that the user of the only push sees.
-    func readVisible(
+    nonisolated(nonsending) func readVisible(
         _ types: [ByteExactString: EntityType],
         readsForwarded: Bool,
         into snapshot: inout GroupSnapshot,
@@ -381,7 +381,11 @@ extension GroupReader {
     }
 
     /// Reads the documents of some entities that the only push names.
-    func read(_ keys: [EntityKey], into snapshot: inout GroupSnapshot, on connection: Connection) async throws {
+    nonisolated(nonsending) func read(
+        _ keys: [EntityKey],
+        into snapshot: inout GroupSnapshot,
+        on connection: Connection
+    ) async throws {
         guard !keys.isEmpty else { return }
         let organization = group[0].lane.organization
         let query = EntityRows.query(access, keys.map { (organization, $0) }, documentBytes: documentBytes)
