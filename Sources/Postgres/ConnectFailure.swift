@@ -129,14 +129,14 @@ extension ConnectFailure {
         if isSocket, text.contains("Permission denied") { return .socketForbidden }
         // the Unix socket of a crashed server refuses connections, just as a port without a server does
         if text.contains("Connection refused") { return .connectionRefused }
-        for userMessage in ["No route to host", "Network is unreachable", "Host is down"]
-        where text.contains(userMessage) {
+        for part in ["No route to host", "Network is unreachable", "Host is down"]
+        where text.contains(part) {
             return .hostUnreachable
         }
-        for userMessage in ["timeout expired", "timed out", "took too long"] where text.contains(userMessage) {
+        for part in ["timeout expired", "timed out", "took too long"] where text.contains(part) {
             return .timedOut
         }
-        for userMessage in ["SSL", "certificate", "private key", "GSSAPI encryption"] where text.contains(userMessage) {
+        for part in ["SSL", "certificate", "private key", "GSSAPI encryption"] where text.contains(part) {
             return .encryption
         }
         return nil

@@ -96,15 +96,15 @@ struct PortOwner: Sendable, Equatable {
     }
 
     private init?(_ process: Int) {
-        let userMessage = Self.text(of: "/proc/\(process)/cmdline").split(
+        let words = Self.text(of: "/proc/\(process)/cmdline").split(
             separator: "\0",
             omittingEmptySubsequences: false
         )
         .map(String.init)
-        guard let first = userMessage.first, !first.isEmpty else { return nil }
+        guard let first = words.first, !first.isEmpty else { return nil }
         self.process = process
         program = URL(filePath: first).lastPathComponent
-        arguments = userMessage.dropFirst().filter { !$0.isEmpty }
+        arguments = words.dropFirst().filter { !$0.isEmpty }
         directory = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(process)/cwd")) ?? ""
     }
 

@@ -28,20 +28,20 @@ import Testing
         ("server does not support SSL, but SSL was required", "the database cannot be reached: ", "sslmode"),
     ])
     func `reports a failed connection with its remedy`(text: String, start: String, cure: String) {
-        let userMessage = Self.failure(text).userMessage
+        let message = Self.failure(text).userMessage
         #expect(
-            userMessage.hasPrefix(start) && userMessage.contains("; ") && userMessage.contains(cure),
-            "\(userMessage)"
+            message.hasPrefix(start) && message.contains("; ") && message.contains(cure),
+            "\(message)"
         )
     }
 
     @Test func `every failure has a remedy`() {
-        let userMessage = Set(
+        let remedies = Set(
             ConnectFailure.allCases.map { failure in
                 ConnectionFailure(PostgresError(.init(message: "m", failure: failure, sqlState: nil))).cure
             }
         )
-        #expect(userMessage.count == ConnectFailure.allCases.count)
+        #expect(remedies.count == ConnectFailure.allCases.count)
     }
 
     @Test func `shortens long lists of migrations`() {

@@ -283,10 +283,10 @@ import Tokens
 
     @Test func `checks a file of master keys and never shows it`() throws {
         let good = "main:" + String(repeating: "00112233445566778899aabbccddeeff", count: 2)
-        for (text, userMessage) in [("", "no key"), ("main:hushhush", "64 hex digits"), ("hushhush", "line 1")] {
+        for (text, expected) in [("", "no key"), ("main:hushhush", "64 hex digits"), ("hushhush", "line 1")] {
             let file = try TextFile(text)
             let problem = try #require(problems(["SLUICE_MASTER_KEY_FILE": file.path]).first)
-            #expect(problem.contains(userMessage) && problem.contains(file.path), "\(problem)")
+            #expect(problem.contains(expected) && problem.contains(file.path), "\(problem)")
             #expect(!problem.contains("hushhush"), "\(problem)")
         }
         #expect(try problems(["SLUICE_MASTER_KEY_FILE": "/nowhere"]).first?.contains("cannot be read") == true)

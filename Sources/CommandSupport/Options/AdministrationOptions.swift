@@ -110,9 +110,9 @@ package struct AdministrationOptions: ParsableArguments {
         } catch {
             await store.close()
             if error.isLocked {
-                let userMessage = "the organization's data cannot be decrypted with the keys of"
+                let explanation = "the organization's data cannot be decrypted with the keys of"
                 let advice = "\(Setting.masterKeyFile.variable) (see: sluice doctor)"
-                throw Terminal.failure("\(userMessage) \(advice)", Terminal.badConfiguration)
+                throw Terminal.failure("\(explanation) \(advice)", Terminal.badConfiguration)
             }
             let code = [.storeUnavailable, .overloaded].contains(error.code) ? Terminal.unavailable : .failure
             let errors = error.shownErrors
@@ -164,12 +164,12 @@ package struct AdministrationOptions: ParsableArguments {
     }
 
     /// Prints the result: as JSON if requested, otherwise as text.
-    package func output(_ json: [UInt8], _ userMessage: String) {
-        Terminal.output(self.json ? String(decoding: json, as: UTF8.self) : userMessage)
+    package func output(_ json: [UInt8], _ text: String) {
+        Terminal.output(self.json ? String(decoding: json, as: UTF8.self) : text)
     }
 
-    package func output(_ userMessage: String, _ members: (inout JSONWriter) -> Void) {
-        output(Self.body(members), userMessage)
+    package func output(_ text: String, _ members: (inout JSONWriter) -> Void) {
+        output(Self.body(members), text)
     }
 
     /// Prints a list as one JSON object with a single member, if JSON is requested.

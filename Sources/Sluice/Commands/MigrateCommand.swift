@@ -145,15 +145,15 @@ struct MigrateCommand: AsyncParsableCommand {
         Terminal.output("The tables are distributed over \(after.servers) servers, in \(after.shards) shards each.")
     }
 
-    private static func userMessage(_ refusal: Distribution.Refusal) -> String {
+    private static func reason(_ refusal: Distribution.Refusal) -> String {
         switch refusal {
         case .noCluster:
             "this database is no Citus coordinator: run CREATE EXTENSION citus on every server, and register the servers"
         case .worker:
             "this server is a worker of a Citus cluster, but tables are created on the coordinator; set "
                 + "\(Setting.databaseURL.variable) to it"
-        case .tableElsewhere(let userMessage):
-            "a server of the cluster has a local table: \(userMessage); drop it there, in this database, and run this again"
+        case .tableElsewhere(let table):
+            "a server of the cluster has a local table: \(table); drop it there, in this database, and run this again"
         case .noServer: "no server of the cluster accepts shards: register one with citus_add_node"
         case .inUse(let table):
             "table \(table) has rows: a database in use is not distributed; create a new one with --citus, stop the "

@@ -9,13 +9,13 @@ import Synchronization
 /// any way.
 enum Watchdog {
     static func arguments(_ layout: ClusterLayout) -> Arguments {
-        let userMessage = [
+        let scriptArguments = [
             "sluice-dev-watchdog", layout.log,
             "postgres", "-D", layout.data, "-k", layout.socketFolder, "-p", String(ClusterLayout.port),
             "-c", "listen_addresses=", "-c", "unix_socket_permissions=0700", "-c", "cluster_name=sluice-dev",
             "-c", "logging_collector=off", "-c", "log_destination=stderr",
         ]
-        return UserShell.arguments(script, userMessage, as: layout.user)
+        return UserShell.arguments(script, scriptArguments, as: layout.user)
     }
 
     /// SIGINT is the signal of "pg_ctl stop -m fast". The signal is repeated, because a server that is just starting
@@ -97,10 +97,10 @@ enum UserShell {
     /// the C library would wait for threads that the child process does not have, sometimes forever.
     ///
     /// - Parameters:
-    ///   - userMessage: `$0`, `$1` and so on.
+    ///   - scriptArguments: `$0`, `$1` and so on.
     ///   - user: nil for the user of this process.
-    static func arguments(_ script: String, _ userMessage: [String], as user: DatabaseUser?) -> Arguments {
-        let shell = ["-c", script] + userMessage
+    static func arguments(_ script: String, _ scriptArguments: [String], as user: DatabaseUser?) -> Arguments {
+        let shell = ["-c", script] + scriptArguments
         guard let user else { return Arguments(shell) }
         let change = "exec setpriv --reuid=\(user.userID) --regid=\(user.groupID) --clear-groups sh \"$@\""
         return Arguments(["-c", change, "sh"] + shell)

@@ -277,11 +277,11 @@ struct TokenExplanation {
         }
         switch verdict {
         case .user(let user):
-            return [whose, .ok("user", "\(userMessage(for: claims.user)) is user \(user.lowercased)")].compactMap(
+            return [whose, .ok("user", "\(description(of: claims.user)) is user \(user.lowercased)")].compactMap(
                 \.self
             )
         case .newcomer:
-            let finding = "\(userMessage(for: claims.user)) is new and will get an id with the first request"
+            let finding = "\(description(of: claims.user)) is new and will get an id with the first request"
             return [whose, .ok("user", finding)].compactMap(\.self)
         case .refused(let problem):
             guard let organization, let whose else { return [refusedOrganization(claims, chosen, problem)] }
@@ -289,7 +289,7 @@ struct TokenExplanation {
         }
     }
 
-    private func userMessage(for user: TokenClaims.User) -> String {
+    private func description(of user: TokenClaims.User) -> String {
         switch user {
         case .id: "a UUID"
         case .subject(let text): "subject \(TerminalText.of(text.string))"
@@ -331,7 +331,7 @@ struct TokenExplanation {
     private static func word(_ issuer: ByteExactString) -> String { issuer == "" ? "''" : TerminalText.of(issuer) }
 
     private func refusedUser(_ claims: TokenClaims, _ organization: Organization, _ problem: Problem) -> Diagnosis {
-        let finding = "\(userMessage(for: claims.user)): \(problem.detail)"
+        let finding = "\(description(of: claims.user)): \(problem.detail)"
         let advice: String
         switch (problem.code, claims.user) {
         case (.userErased, _):

@@ -58,7 +58,7 @@ struct AfterRestoreCommand: AsyncParsableCommand {
             let reason = "gateways are connected to the database (\(count) connections); stop them or use --force"
             throw Terminal.failure(reason, Terminal.tryAgain)
         case .done(let report, let notes):
-            options.output(Self.userMessage(report, notes)) {
+            options.output(Self.summary(of: report, notes)) {
                 $0.member("feeds", report.feeds)
                 $0.member("lanes", report.lanes)
                 $0.member("erasures", report.erasures)
@@ -68,7 +68,7 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         }
     }
 
-    private static func userMessage(_ report: RestoreReport, _ notes: [RestoreNote]) -> String {
+    private static func summary(of report: RestoreReport, _ notes: [RestoreNote]) -> String {
         var lines = [
             "\(report.feeds) organizations: older cursors now receive 410",
             "\(report.lanes) leases of lanes released",

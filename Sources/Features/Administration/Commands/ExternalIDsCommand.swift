@@ -41,7 +41,7 @@ struct ExternalIDArguments: ParsableArguments {
     /// Changes the organization's external ids and prints the result.
     func change(
         _ name: ExternalID,
-        _ userMessage: String,
+        _ relation: String,
         _ change: @escaping @Sendable ([ExternalID]) throws(Problem) -> [ExternalID]
     ) async throws {
         let id = id
@@ -53,7 +53,7 @@ struct ExternalIDArguments: ParsableArguments {
         let issuer = name.issuer.string.isEmpty ? "the issuer without a name" : TerminalText.of(name.issuer.string)
         options.output(
             organization.json(),
-            "\(id.lowercased) \(userMessage) \(TerminalText.of(name.id.string)) of \(issuer)"
+            "\(id.lowercased) \(relation) \(TerminalText.of(name.id.string)) of \(issuer)"
         )
     }
 }

@@ -88,8 +88,8 @@ struct SealRowsCommand: AsyncParsableCommand {
         let rows = try await keyRotation.sealRows(
             of: organization,
             onWait: { seconds in
-                let userMessage = "waiting \(Int(seconds.rounded(.up))) s, until every gateway uses its newest data key"
-                if !json { Terminal.printError("\(name)\(place): \(userMessage)") }
+                let notice = "waiting \(Int(seconds.rounded(.up))) s, until every gateway uses its newest data key"
+                if !json { Terminal.printError("\(name)\(place): \(notice)") }
             },
             { rows in
                 guard !json, progress.isDue() else { return }
@@ -99,11 +99,11 @@ struct SealRowsCommand: AsyncParsableCommand {
         guard let rows else { return nil }
         for value in rows.unreadableValues { Terminal.printError("\(name): cannot be decrypted: \(value)") }
         let unreadable = rows.unreadable > 0 ? "\(rows.unreadable) values that cannot be decrypted, " : ""
-        let userMessage =
+        let result =
             "\(name): \(rows.examined) rows examined, \(rows.sealed) encrypted, "
             + unreadable + "\(rows.droppedKeys) older data keys dropped"
             + (rows.keptKeys > 0 ? ", \(rows.keptKeys) kept for them" : "")
-        options.output(userMessage) {
+        options.output(result) {
             $0.member("organization_id", organization)
             $0.member("examined", rows.examined)
             $0.member("sealed", rows.sealed)

@@ -107,13 +107,13 @@ struct TestSourceCommand: AsyncParsableCommand {
         }
         guard let events else { throw source.unknown.failure() }
         let trial = SourceTrial(events: events)
-        options.output(trial.json(), Self.userMessage(events))
+        options.output(trial.json(), Self.summary(of: events))
         if events.entries.contains(where: { if case .failure = $0.event { true } else { false } }) {
             throw ExitCode.failure
         }
     }
 
-    private static func userMessage(_ events: MappedEvents) -> String {
+    private static func summary(of events: MappedEvents) -> String {
         var lines: [String] = []
         for (entry, origin) in zip(events.entries, events.origins) {
             let place = "'\(origin.place)' by rule \(origin.rule)"

@@ -217,8 +217,8 @@ struct PutSourceCommand: AsyncParsableCommand {
             return (written: written, generatedSecret: generatedSecret)
         }
         let secret = written.isNew ? generatedSecret : nil
-        let userMessage = "\(key.name) is \(written.isNew ? "created" : "changed"): \(written.row.line)"
-        options.output(userMessage + (secret.map { "\nsecret: \($0)" } ?? "")) { writer in
+        let result = "\(key.name) is \(written.isNew ? "created" : "changed"): \(written.row.line)"
+        options.output(result + (secret.map { "\nsecret: \($0)" } ?? "")) { writer in
             written.row.writeMembers(to: &writer)
             writer.member("secret", secret)
         }

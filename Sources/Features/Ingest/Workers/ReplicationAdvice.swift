@@ -32,10 +32,10 @@ struct ReplicationAdvice {
                     + "without two_phase, as created by SELECT pg_create_logical_replication_slot('…', 'pgoutput')."
             )
         }
-        let userMessage = SourceStoreMessages.sentence(error.userMessage)
+        let sentence = SourceStoreMessages.sentence(error.userMessage)
         let known = Self.connecting.first { error.message.contains($0.sign) }
-        if let known { return SourceFailure("\(userMessage) \(known.advice)") }
-        return SourceFailure("The database cannot be reached: \(userMessage)", isFatal: !error.isUnavailable)
+        if let known { return SourceFailure("\(sentence) \(known.advice)") }
+        return SourceFailure("The database cannot be reached: \(sentence)", isFatal: !error.isUnavailable)
     }
 
     // MARK: - Events
@@ -59,11 +59,11 @@ struct ReplicationAdvice {
     }
 
     private static func name(of event: LoggedEvent) -> String {
-        var userMessage = "a change"
-        if case .success(let content) = event.entry.event { userMessage = "the row with id '\(content.entityID.text)'" }
-        if let table = event.table { userMessage += " of table \(table)" }
-        if let id = event.entry.eventID { userMessage += " (event \(id))" }
-        return userMessage
+        var description = "a change"
+        if case .success(let content) = event.entry.event { description = "the row with id '\(content.entityID.text)'" }
+        if let table = event.table { description += " of table \(table)" }
+        if let id = event.entry.eventID { description += " (event \(id))" }
+        return description
     }
 
     // MARK: - Positions

@@ -183,7 +183,7 @@ final class ReplicationRun: Sendable {
         state.report = slot.report
         state.scope = finding.scope
         state.warning = inspection.warning(of: finding.publication)
-        if let userMessage = rewrite(finding) { state.lastRewrite = userMessage }
+        if let notice = rewrite(finding) { state.lastRewrite = notice }
         // the state is written before the slot is used, so that the source stops if the slot is lost later
         guard try await parts.sources.record(claim, state: state.json) != nil else { throw End.lost }
         let begun = state
@@ -536,12 +536,12 @@ final class ReplicationRun: Sendable {
     /// Returns a description for the state; nil if there are no such changes.
     private func rewrite(_ finding: SlotInspection.Finding) -> String? {
         guard !finding.rewrites.isEmpty else { return nil }
-        let userMessage = finding.rewrites.joined(separator: "; ")
+        let rewrites = finding.rewrites.joined(separator: "; ")
         parts.logger.warning(
             "Rows changed without an entry in the log",
-            metadata: metadata(["reason": "\(userMessage)"])
+            metadata: metadata(["reason": "\(rewrites)"])
         )
-        return SourceStore.bounded("\(userMessage), \(configuration.now().rfc3339)")
+        return SourceStore.bounded("\(rewrites), \(configuration.now().rfc3339)")
     }
 
     private func record(truncated tables: [QualifiedName]) {
@@ -559,15 +559,15 @@ final class ReplicationRun: Sendable {
         let refused = verdicts.indices.filter { verdicts[$0].result == .refused }
         guard let last = refused.last else { return }
         let logged = events[events.startIndex + last]
-        var userMessage = logged.table?.description ?? "a table"
-        if case .success(let event) = logged.entry.event { userMessage += ", id \(event.entityID.text)" }
-        userMessage = SourceStore.bounded("\(userMessage): \(verdicts[last].problem?.detail ?? "refused")")
+        var refusal = logged.table?.description ?? "a table"
+        if case .success(let event) = logged.entry.event { refusal += ", id \(event.entityID.text)" }
+        refusal = SourceStore.bounded("\(refusal): \(verdicts[last].problem?.detail ?? "refused")")
         progress.withLock { progress in
             progress.state?.refused += Int64(refused.count)
-            progress.state?.lastRefusal = userMessage
+            progress.state?.lastRefusal = refusal
             progress.isChange = true
         }
-        let more = metadata(["count": "\(refused.count)", "reason": "\(userMessage)"])
+        let more = metadata(["count": "\(refused.count)", "reason": "\(refusal)"])
         parts.logger.warning("Rows of a database were rejected", metadata: more)
     }
 

@@ -113,13 +113,13 @@ struct RetentionCommand: AsyncParsableCommand {
     private func line(_ kind: RetentionKind, _ count: Int) -> String {
         let number = String(count)
         let padding = String(repeating: " ", count: max(0, 12 - number.count))
-        return "\(padding)\(number)  \(kind.userMessage(isDone: !dryRun))"
+        return "\(padding)\(number)  \(kind.summary(isDone: !dryRun))"
     }
 }
 
 extension RetentionKind {
     /// Describes the deletion of rows of this kind in a sentence.
-    fileprivate func userMessage(isDone: Bool) -> String {
+    fileprivate func summary(isDone: Bool) -> String {
         let (what, done, undone) =
             switch self {
             case .payloads: ("mutations", "lost their payload", "would lose their payload")

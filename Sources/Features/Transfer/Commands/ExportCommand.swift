@@ -150,13 +150,13 @@ struct ExportCommand: AsyncParsableCommand {
     }
 
     private func output(_ progress: EntityExport.Progress, _ seconds: Double) {
-        let userMessage = TransferFormatting.summary(progress, seconds: seconds)
+        let summary = TransferFormatting.summary(progress, seconds: seconds)
         guard !isToStandardOutput else {
             // with `--json`, there is no message for people
-            if !options.json { Terminal.printError(userMessage) }
+            if !options.json { Terminal.printError(summary) }
             return
         }
-        options.output(userMessage) { writer in
+        options.output(summary) { writer in
             writer.member("organization_id", transfer.organization)
             writer.member("lines", progress.lines)
             writer.member("tombstones", progress.tombstones)

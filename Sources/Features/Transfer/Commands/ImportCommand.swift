@@ -250,7 +250,7 @@ final class RefusedLines {
         count += 1
         if count <= Self.shown {
             progress.clear()
-            for userMessage in Self.userMessage(refusal) { Terminal.printError(userMessage) }
+            for line in Self.lines(of: refusal) { Terminal.printError(line) }
         } else if count == Self.shown + 1 {
             progress.clear()
             Terminal.printError(
@@ -260,7 +260,7 @@ final class RefusedLines {
         do throws(FileFailure) { try file?.write(Self.line(refusal)) } catch { failure = failure ?? error }
     }
 
-    static func userMessage(_ refusal: EntityImport.Refusal) -> [String] {
+    static func lines(of refusal: EntityImport.Refusal) -> [String] {
         let places = refusal.problem.shownErrors
         return (places.isEmpty ? [TerminalText.of(refusal.problem.detail)] : places).prefix(4)
             .map { "line \(refusal.line): \($0)" }

@@ -67,10 +67,10 @@ enum TransferFormatting {
         if isDryRun {
             return "\(report.applied) valid, \(report.refused) rejected\(leftOut); \(time); nothing was written"
         }
-        var userMessage = "\(report.applied) applied, \(report.stale) stale, \(report.duplicates) duplicates"
-        if report.echoes > 0 { userMessage += ", \(report.echoes) echoes" }
-        if report.parked > 0 { userMessage += ", \(report.parked) waiting for the upstream" }
-        return userMessage + ", \(report.refused) rejected\(leftOut); \(time)"
+        var summary = "\(report.applied) applied, \(report.stale) stale, \(report.duplicates) duplicates"
+        if report.echoes > 0 { summary += ", \(report.echoes) echoes" }
+        if report.parked > 0 { summary += ", \(report.parked) waiting for the upstream" }
+        return summary + ", \(report.refused) rejected\(leftOut); \(time)"
     }
 
     static func summary(_ progress: EntityExport.Progress, seconds: Double) -> String {

@@ -71,9 +71,9 @@ struct EraseUserCommand: AsyncParsableCommand {
                 Terminal.tryAgain
             )
         }
-        let userMessage =
+        let result =
             erasure.state == .done
             ? "\(user.lowercased) is erased" : "\(user.lowercased) is erased here; gateways notify the upstream"
-        options.output(UserErasureAnswer(user: user, erasure: erasure).json(), userMessage)
+        options.output(UserErasureAnswer(user: user, erasure: erasure).json(), result)
     }
 }

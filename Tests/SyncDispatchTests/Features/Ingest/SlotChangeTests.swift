@@ -103,13 +103,13 @@ import Testing
     ])
     func `another database of the same server stops the source until it is run from null`(
         state: String,
-        userMessage: String
+        expected: String
     ) async throws {
         let (database, follower) = try await Self.stopped(state)
         let other = try await FollowedDatabase()
         try await follower.put(Self.settings(database, slot: other.slot))
         let running = follower.work(connector: other.connector)
-        try await follower.waitForError(userMessage)
+        try await follower.waitForError(expected)
         #expect(try await follower.row.lastError?.contains("sluice sources run --from-beginning") == true)
         #expect(try await follower.entities == Self.contacts(1))
         try await Self.runFromNull(follower, until: other.slot)
@@ -175,8 +175,8 @@ import Testing
         try await database.run("SELECT pg_create_logical_replication_slot('\(database.slot)', 'pgoutput', false, true)")
         let follower = try await Follower(gateway, database)
         let running = follower.work()
-        let userMessage = "was created with two_phase"
-        try await follower.waitForError(userMessage)
+        let expected = "was created with two_phase"
+        try await follower.waitForError(expected)
         #expect(
             try await follower.row.lastError?.contains("SELECT pg_drop_replication_slot('\(database.slot)')") == true
         )
@@ -185,7 +185,7 @@ import Testing
         await #expect {
             try await inspector.inspect(found)
         } throws: { error in
-            (error as? SourceFailure)?.userMessage.contains(userMessage) == true
+            (error as? SourceFailure)?.userMessage.contains(expected) == true
         }
         try await database.run("SELECT pg_drop_replication_slot('\(database.slot)')")
         try await Self.makeSlot(database.slot, in: database)

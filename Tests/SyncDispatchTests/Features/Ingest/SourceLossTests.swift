@@ -473,7 +473,7 @@ import Testing
     func `a publication that is changed under a running source stops it until it is run from null`(
         change: String,
         correction: String,
-        userMessage: String
+        expected: String
     ) async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase()
@@ -492,7 +492,7 @@ import Testing
             try await Self.waitUntilFree(database)
             running = follower.work()
         }
-        try await follower.waitForError(userMessage)
+        try await follower.waitForError(expected)
         let error = try #require(try await follower.row.lastError)
         #expect(error.contains("sluice import") && error.contains("sluice sources run --from-beginning"))
         if correction != "back", !correction.isEmpty { try await database.run(correction) }
@@ -556,7 +556,7 @@ import Testing
 
     @Test(arguments: hiddenChanges, [true, false])
     func `a table that changes and changes back between two checks stops the source`(
-        change: (tables: String, name: String, script: String, userMessage: String),
+        change: (tables: String, name: String, script: String, expected: String),
         isRunning: Bool
     ) async throws {
         let gateway = try await Gateway()
@@ -573,8 +573,8 @@ import Testing
         }
         try await database.run(change.script)
         if !isRunning { running = follower.work() }
-        try await follower.waitForError(change.userMessage)
-        #expect(try await follower.state?.gap?.contains(change.userMessage) == true)
+        try await follower.waitForError(change.expected)
+        #expect(try await follower.state?.gap?.contains(change.expected) == true)
         let found = try #require(try await gateway.store.sources.followed(limit: 1).first)
         let inspector = SourceInspector(connector: database.connector, now: { gateway.clock.now })
         await #expect(throws: SourceFailure.self) { try await inspector.inspect(found) }
@@ -594,7 +594,7 @@ import Testing
         try await database.run("INSERT INTO contact VALUES (1, 'a'); INSERT INTO contact_1 VALUES (11, 'x')")
         try await follower.waitFor(["1": Self.named(1, "a")])
         try await follower.waitUntil("its scope is stored") { try await follower.state?.scope != nil }
-        for (change, userMessage) in [
+        for (change, expected) in [
             (
                 "ALTER TABLE contact ALTER name TYPE text USING upper(name)",
                 "public.contact was rewritten by ALTER TABLE"
@@ -609,8 +609,8 @@ import Testing
             ("DROP TABLE contact_1", "1 partition(s) of table public.contact were detached or dropped"),
         ] {
             try await database.run(change)
-            try await follower.waitUntil("'\(userMessage)' is reported") {
-                try await follower.state?.lastRewrite?.contains(userMessage) == true
+            try await follower.waitUntil("'\(expected)' is reported") {
+                try await follower.state?.lastRewrite?.contains(expected) == true
             }
         }
         let last = try await follower.state?.lastRewrite

@@ -257,8 +257,8 @@ package struct PollPlanner: Sendable {
         var answer = UpstreamResponse(status: status, location: response.location)
         answer.challenge = response.challenge
         let redirect = (300...399).contains(status) && status != 304 ? ", a redirect, which is not followed" : ""
-        let userMessage = answer.pointer.map { " (\($0))" } ?? ""
-        var failure = PollFailure("the upstream answered \(status)\(redirect)\(userMessage)")
+        let place = answer.pointer.map { " (\($0))" } ?? ""
+        var failure = PollFailure("the upstream answered \(status)\(redirect)\(place)")
         failure.retryAt = response.retryAt
         if state.pass != nil {
             // the requested page no longer exists, or its cursor has expired, so the pass begins again

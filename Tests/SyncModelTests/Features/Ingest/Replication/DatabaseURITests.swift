@@ -9,14 +9,14 @@ import Testing
         let uri = try DatabaseURI("postgres://us%40er:p%27w%5C%2F@db.example.org:6432/my%20db?sslmode=verify-full")
         #expect(uri.user == "us@er" && uri.host == "db.example.org" && uri.port == 6_432 && uri.database == "my db")
         let address = try #require(IPAddress("93.184.216.34"))
-        let userMessage = uri.keywords(address: address, authorities: "/etc/cas")
-        #expect(userMessage.hasPrefix("host='db.example.org' hostaddr='93.184.216.34' port='6432' "))
-        #expect(userMessage.contains(#" user='us@er' password='p\'w\\/' "#))
+        let words = uri.keywords(address: address, authorities: "/etc/cas")
+        #expect(words.hasPrefix("host='db.example.org' hostaddr='93.184.216.34' port='6432' "))
+        #expect(words.contains(#" user='us@er' password='p\'w\\/' "#))
         for part in [
             "dbname='my db'", "sslmode='verify-full'", "sslrootcert='/etc/cas'", "passfile='/nonexistent/",
             "sslcert='/nonexistent/", "gssencmode='disable'",
         ] {
-            #expect(userMessage.contains(part), "\(part)")
+            #expect(words.contains(part), "\(part)")
         }
         let plain = try DatabaseURI("postgresql://u@[2001:4860::1]/d")
         #expect(plain.host == "2001:4860::1" && plain.port == 5_432 && plain.security == .prefer)

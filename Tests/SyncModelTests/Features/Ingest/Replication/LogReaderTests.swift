@@ -223,11 +223,11 @@ import Testing
         (#""id":"name""#, "REPLICA IDENTITY FULL"), (#""id":"id","version":"name""#, "not a whole number"),
         (#""id":"id","causing_key":"name""#, "REPLICA IDENTITY FULL"),
     ])
-    func `reports a table that does not fit the settings, with a remedy`(table: String, userMessage: String) throws {
+    func `reports a table that does not fit the settings, with a remedy`(table: String, expected: String) throws {
         var reader = try Self.reader(table)
         #expect {
             try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))
-        } throws: { error in (error as? SourceFailure)?.userMessage.contains(userMessage) == true }
+        } throws: { error in (error as? SourceFailure)?.userMessage.contains(expected) == true }
     }
 
     @Test func `reads a renamed column of the log as the configured one`() throws {
@@ -251,9 +251,9 @@ import Testing
         #expect {
             try reader.relation(5, Self.name, Self.columns(Self.contact, keys: ["id"]))
         } throws: { error in
-            let userMessage = (error as? SourceFailure)?.userMessage ?? ""
+            let message = (error as? SourceFailure)?.userMessage ?? ""
             return ["'nick', which the settings name in 'columns'", "'id', 'name', 'data'.", "'renamed'"]
-                .allSatisfy { userMessage.contains($0) }
+                .allSatisfy { message.contains($0) }
         }
     }
 
