@@ -69,7 +69,8 @@ final class DatabaseWatch: Service {
     }
 }
 
-/// The user of a server that root starts, because PostgreSQL refuses to run as root.
+/// The operating system's user that runs the private PostgreSQL server if root starts the gateway. It is needed because
+/// PostgreSQL refuses to run as root.
 struct DatabaseUser: Sendable {
     let name: String
     let userID: uid_t
@@ -97,7 +98,7 @@ enum UserShell {
     /// the C library would wait for threads that the child process does not have, sometimes forever.
     ///
     /// - Parameters:
-    ///   - userMessage: `$0`, `$1` and so on.
+    ///   - userMessage: the values of the script's parameters `$0`, `$1` and so on.
     ///   - user: nil for the user of this process.
     static func arguments(_ script: String, _ userMessage: [String], as user: DatabaseUser?) -> Arguments {
         let shell = ["-c", script] + userMessage

@@ -65,8 +65,8 @@ struct FailureStatements: Sendable {
         (self.pages, self.edges) = (pages, edges)
     }
 
-    /// The groups of all organizations. On a cluster, the mutations are read by time instead, because a cluster cannot
-    /// go through the organizations one by one.
+    /// SQL: the groups of all organizations. On a Citus cluster, the mutations are read by time instead, because Citus
+    /// cannot read one organization after another within a statement.
     private static let allGroups = """
         WITH RECURSIVE g AS MATERIALIZED (
             SELECT o.id AS organization_id, t.*

@@ -212,7 +212,8 @@ package final class WebhookDispatcher: LeasedWorker {
         return nil
     }
 
-    /// Pauses an endpoint if the outcomes of its deliveries cannot be written, because its messages will be sent again.
+    /// Pauses an endpoint after the outcomes of its deliveries could not be written. Without the outcomes, the same
+    /// messages are sent again, and the pause limits how often.
     ///
     /// In this process, each pause is twice as long as the last. The failure is also recorded in the endpoint's health,
     /// if the database permits.
