@@ -267,7 +267,8 @@ package final class WebhookDispatcher: LeasedWorker {
                 let moment = configuration.now()
                 let mayGoOn =
                     !loop.ends && !health.rests(at: moment) && !(isProbe && next > 0)
-                    // leaves a margin before the lease ends, so that no other gateway sends a late message concurrently
+                    // in the last 60 s of the lease nothing is sent, because another gateway could send a message again
+                    // while it is still in flight here
                     && step.leasedUntil.map { moment < $0.adding(seconds: -60) } ?? false
                 if mayGoOn, underWay < configuration.pipelining, next < deliveries.count {
                     if .now - checkedAt >= .seconds(configuration.recheckInterval) {
