@@ -235,7 +235,7 @@ extension PrometheusRegistry {
         ) { store.notifier.isHearing ? 1 : 0 }
     }
 
-    /// Adds the metrics of a cluster's servers, if the database is a cluster.
+    /// Adds the metrics of the servers of a Citus cluster, if the database is a Citus cluster.
     func addClusterMetrics(of servers: ClusterServers) {
         addGauge(
             "sluice_cluster_server_up",

@@ -110,8 +110,8 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// Returns two facts: whether tables are or will be distributed over a cluster, and whether this server is one of
-    /// the cluster's servers that accept no changes.
+    /// Returns two facts: whether the tables are or will be distributed over a Citus cluster, and whether this server
+    /// is a worker of that cluster. The schema cannot be changed on a worker.
     ///
     /// This method is called before any change.
     private func requireCluster(_ settings: Settings) async throws -> (isToBeSpread: Bool, isWorker: Bool) {

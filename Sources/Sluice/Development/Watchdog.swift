@@ -69,7 +69,8 @@ final class DatabaseWatch: Service {
     }
 }
 
-/// The user of a server that root starts, because PostgreSQL refuses to run as root.
+/// The operating system's user that runs the private PostgreSQL server if root starts the gateway. It is needed because
+/// PostgreSQL refuses to run as root.
 struct DatabaseUser: Sendable {
     let name: String
     let userID: uid_t

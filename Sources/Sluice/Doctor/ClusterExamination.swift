@@ -2,7 +2,7 @@ import CommandSupport
 import Postgres
 import SyncStore
 
-/// Checks a cluster of servers, if the database is a cluster.
+/// Checks a Citus cluster and its servers, if the database is a Citus cluster.
 struct ClusterExamination {
     let settings: Settings
 

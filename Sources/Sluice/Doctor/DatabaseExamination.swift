@@ -78,8 +78,8 @@ struct DatabaseExamination {
     }
 
     private func connections(_ facts: DatabaseFacts) -> Diagnosis {
-        // in addition to the pool and the committers, one connection listens, and on a cluster another one checks the
-        // servers
+        // in addition to the pool and the committers, one connection listens; on a Citus cluster, another connection
+        // checks the servers
         let needed = settings.databasePoolSize + settings.committerConnections + (facts.hasCitus ? 2 : 1)
         let available = min(facts.maximumConnections - facts.reservedConnections, facts.connectionLimit ?? .max)
         let finding = "a gateway uses up to \(needed) of \(available)"

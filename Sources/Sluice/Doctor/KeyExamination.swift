@@ -32,7 +32,7 @@ struct KeyExamination {
         }
     }
 
-    /// Reports public keys whose tokens are not checked for both issuer and audience.
+    /// Reports public keys for whose tokens the issuer, the audience or both are not checked.
     ///
     /// The settings permit such keys because the operator declared that the keys are used only for this gateway.
     private func exclusivity() -> [Diagnosis] {

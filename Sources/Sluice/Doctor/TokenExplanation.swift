@@ -33,7 +33,7 @@ struct TokenExplanation {
     /// Warnings about the provider, if the user's claim is unsuitable.
     var cautions: [Diagnosis] { settings.map { ProviderCautions.of($0, payload: examination.payload) } ?? [] }
 
-    /// The last line.
+    /// The last line: whether requests with the token are served.
     func verdict(after diagnoses: [Diagnosis]) -> Diagnosis {
         guard let refused = diagnoses.first(where: { $0.status == .failed }) else {
             return .ok("verdict", "requests with this token are served")

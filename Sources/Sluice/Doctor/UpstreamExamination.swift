@@ -58,7 +58,8 @@ struct UpstreamExamination {
         }
     }
 
-    /// Reads the upstreams of all organizations, because an operator runs the check. Credentials are not read.
+    /// Reads the upstreams of all organizations. This is permitted because the operator of the gateway runs the check.
+    /// Credentials are not read.
     private static let list = Statement(
         "doctor_upstreams",
         """

@@ -13,7 +13,7 @@ import SyncStore
 struct BenchMeter: Sendable {
     /// A connection that the load does not use.
     let connection: Connection
-    /// The time of the database at which the load's first connection was opened, or an earlier time.
+    /// A time of the database's clock, before the load opened its first connection.
     let since: Timestamp
 
     init(_ connection: Connection) async throws {

@@ -30,7 +30,7 @@ final class InFlightRequests: Sendable {
     }
 
     private let upstream: any Upstream
-    /// The number of bytes up to which all requests together may hold memory before large requests must wait.
+    /// The number of bytes that all requests together may hold before large requests must wait.
     private let capacity: Int
     private let state: Mutex<State>
 

@@ -142,8 +142,8 @@ final class RefusedBatches: Sendable {
         }
     }
 
-    /// The time of the last settings change before an organization's upstream refused a batch; nil if there is no
-    /// refusal.
+    /// The version of the settings with which an organization's upstream refused a batch: the time at which these
+    /// settings were last changed. Nil if there is no valid refusal.
     func refusal(of organization: UUID) -> Timestamp? {
         refusals.withLock { refusals in
             guard let refusal = refusals[organization] else { return nil }

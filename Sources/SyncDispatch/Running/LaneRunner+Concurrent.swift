@@ -224,7 +224,7 @@ final class LaneShares: Sendable {
         }
     }
 
-    /// The number of requests in flight of an organization's lanes with several.
+    /// The number of an organization's requests in flight, in lanes that have several requests in flight.
     func flights(of organization: UUID) -> Int { state.withLock { $0.flightsOfOrganizations[organization] ?? 0 } }
 
     /// The number of the organization's running lanes, and the number of requests that one of them may start.

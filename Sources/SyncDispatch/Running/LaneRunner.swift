@@ -188,16 +188,17 @@ struct LaneRunner: Sendable {
         return .settle(dispatch, outcome)
     }
 
-    /// Whether the lease leaves enough time for the request.
-    /// Reports the number of lanes of an organization that may run.
+    /// Reports the number of lanes of an organization that may run at the same time.
     ///
-    /// It is smaller than the organization's own limit while its upstream recovers from an outage.
+    /// While the organization's upstream recovers from an outage, this number is smaller than the organization's own
+    /// limit.
     private func noteCap(of dispatch: Dispatch) {
         let (organization, upstream) = (dispatch.lane.organization, dispatch.organization.upstream)
         let cap = upstream?.maximumConcurrency ?? LaneScheduler.defaultCap
         surroundings.noteCap(organization, min(cap, circuits.concurrency(of: organization) ?? cap))
     }
 
+    /// Whether the lane's lease leaves enough time for the request.
     private func canBeSent(_ dispatch: Dispatch) -> Bool {
         if dispatch.canBeSent(at: configuration.now()) { return true }
         // the next step shows whether another worker has the lane

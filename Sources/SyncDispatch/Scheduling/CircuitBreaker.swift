@@ -20,8 +20,8 @@ struct CircuitBreaker: Sendable {
     static let threshold = 5
     /// The number of different lanes from which the failures must come.
     static let failingLanes = 2
-    /// The number of lanes that open the circuit if their responses may result from the operator's configuration,
-    /// without a success in between.
+    /// The number of lanes with a response that may result from the operator's configuration. If this number is reached
+    /// without a success of any lane in between, the circuit opens.
     static let troubledLanes = 3
     /// The first and the longest pause, in seconds, before jitter.
     static let firstPause: Double = 1

@@ -16,8 +16,8 @@ package enum HostPace: Sendable, Hashable {
 /// requests, which is larger. As a result, a slow host cannot keep a place occupied.
 ///
 /// Three rules keep capacity free for other organizations (product rule 16):
-/// - An organization that already has holders gets another holder only if, with this holder, it does not have more
-///   holders than remain free.
+/// - If an organization already has holders, it gets another holder only if afterwards at least as many requests are
+///   free as the organization has holders.
 /// - Organizations with slow hosts together have at most three quarters of the requests. For the first holders of
 ///   organizations with unmeasured hosts, the limit is seven eighths. The rest is reserved for fast hosts.
 /// - Organizations with slow hosts together take at most half of the places.

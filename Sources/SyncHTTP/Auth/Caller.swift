@@ -68,7 +68,8 @@ package struct AuthorizationDryRun: Sendable {
     }
 
     /// - Parameter chosen: the request's `X-Sluice-Organization`.
-    /// - Returns: the verdict, and the organization if it was found and is active.
+    /// - Returns: whether and for which user the request would be served, and the organization if it was found and is
+    ///   active.
     package func verdict(
         on claims: TokenClaims,
         chosen: String?

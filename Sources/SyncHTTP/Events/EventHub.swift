@@ -21,7 +21,7 @@ final class EventHub: Service {
     private let authenticator: Authenticator
     private let configuration: HTTPConfiguration
     private let budget: FairBudget
-    /// Counts and describes the refusals beyond the maximum number of listeners.
+    /// Counts listeners that are refused because the maximum number is reached, and creates the problem for them.
     let overload = Overload(.listeners)
     private let listening = Mutex(Listening())
     private let due = AsyncStream<EventSubscriber>.makeStream()

@@ -7,7 +7,7 @@ extension MutationRecord {
     ///
     /// - Parameters:
     ///   - replayed: the value of the member `replayed`; nil omits the member.
-    ///   - contents: the state that decides which contents the response has.
+    ///   - contents: decides which large parts the response contains. It is updated with the parts of this result.
     ///   - place: the JSON Pointer to the result in the response.
     package func writeResultMembers(
         replayed: Bool?,
@@ -104,8 +104,8 @@ extension PushVerdict {
     /// Writes the members of an entry's result into an open object.
     ///
     /// - Parameters:
-    ///   - entry: the entry's names. They are evaluated only if the entry has no record.
-    ///   - contents: the state that decides which contents the response has.
+    ///   - entry: the ids by which the result names the entry. They are used only if the entry was rejected.
+    ///   - contents: decides which large parts the response contains. It is updated with the parts of this result.
     ///   - index: the index of the result in the response.
     package func writeResultMembers(
         of entry: @autoclosure () -> EntryName,

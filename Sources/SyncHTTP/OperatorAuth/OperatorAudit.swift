@@ -51,7 +51,7 @@ package struct OperatorAudit: Sendable {
 
     /// Records an access to user content, before the response.
     ///
-    /// - Parameter target: the kinds of content and their ids. Users are recorded separately.
+    /// - Parameter target: the objects whose content is accessed, as pairs of a kind and an id, without the user.
     /// - Throws: an error if the access cannot be recorded. In this case the content must not be returned.
     package func recordingRead(
         _ action: String,

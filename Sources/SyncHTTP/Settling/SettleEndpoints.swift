@@ -35,7 +35,7 @@ package struct SettleEndpoints: Sendable {
         return try await resolve(exchange, of: Owner(caller), exchange.uuid(at: 0))
     }
 
-    // MARK: - The same for operators, who may decide for the owner
+    // MARK: - Decisions of the owner, or of an operator for the owner
 
     /// The user to whom the mutation belongs.
     package struct Owner: Sendable {

@@ -133,8 +133,9 @@ extension FailureGroup: AnswerBody {
 extension MutationSummary {
     typealias Members = (inout JSONWriter) -> Void
 
-    /// Writes the members that all lists of mutations have. The closures write the further members of a list between
-    /// them.
+    /// Writes the members that all lists of mutations have.
+    ///
+    /// A list can have further members. Each closure writes the members that follow the member in the closure's name.
     func writeMembers(
         to writer: inout JSONWriter,
         changedAt: Timestamp,

@@ -94,7 +94,7 @@ final class OperatorStatusService: Service {
 
     private func sample() {
         let moment = configuration.now()
-        // an unchanged clock adds no point to the history
+        // two samples at the same time of the clock add only one point to the history
         guard sampledAt.exchange(moment.microseconds, ordering: .relaxed) != moment.microseconds else { return }
         let totals = TrafficTotals(registry)
         let oldest = oldest.withLock { $0 }

@@ -91,7 +91,7 @@ struct StoppedLaneCursor {
             let made = UInt64(parts[4], radix: 36)
         else { throw .foreignCursor }
         guard made == filter else { throw .cursorOfAnotherFilter }
-        // a lane that has become due since then is running, or is listed among the lanes that are due next
+        // lanes that have become due since the previous page no longer wait, so the page begins at the present time
         self.place = (max(Timestamp(microseconds: moment), now), organization ?? place, user)
     }
 

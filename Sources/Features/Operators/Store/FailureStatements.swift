@@ -2,8 +2,10 @@ import Postgres
 import SyncModel
 import SyncStore
 
-/// The statements of ``FailureQuery``. For each path, there are the pages and their edges in one of two orders, and the
-/// counts. The edge of a page is the last row that the page reads.
+/// The statements of ``FailureQuery``, for each path (the index that a search uses).
+///
+/// A value has the statements for pages in one of two orders, and for the edges of these pages. The edge of a page is
+/// the last row that the page reads. The statements for counts are the same for both orders.
 ///
 /// The parameters are the position, the key of the path, the number of rows to read, the filter and the limit.
 struct FailureStatements: Sendable {
@@ -65,8 +67,8 @@ struct FailureStatements: Sendable {
         (self.pages, self.edges) = (pages, edges)
     }
 
-    /// The groups of all organizations. On a cluster, the mutations are read by time instead, because a cluster cannot
-    /// go through the organizations one by one.
+    /// SQL: the groups of all organizations. On a Citus cluster, the mutations are read by time instead, because Citus
+    /// cannot read one organization after another within a statement.
     private static let allGroups = """
         WITH RECURSIVE g AS MATERIALIZED (
             SELECT o.id AS organization_id, t.*
@@ -342,8 +344,9 @@ private struct FailureRows {
 
     /// Returns the next rows of the matching groups.
     ///
-    /// Only the groups with the earliest next rows are read, because a page has no more groups than rows. If there are
-    /// too many groups, the next rows are found by time. Only the rows of the page are read in full.
+    /// A page of `limit` rows contains rows of at most `limit` groups. Therefore the statement first finds the next row
+    /// of each group, and then reads only the groups whose next rows come first. If there are too many groups to list,
+    /// the statement finds the next rows by time instead. It reads all columns only of the rows of the page.
     ///
     /// - Parameter groups: the groups `g`.
     func pageOfSomeGroups(

@@ -64,8 +64,8 @@ package actor NowReader {
             let (failed, conflict) = (
                 try failing.read("failed", as: Int64.self), try failing.read("conflict", as: Int64.self)
             )
-            // the number of examined pairs of an organization and a type; on a cluster, the number of examined stuck
-            // mutations; if it reaches the cap, both counts may be too low
+            // The number of examined pairs of an organization and a type. On a Citus cluster, it is the number of
+            // examined stuck mutations. If it reaches the cap, both counts may be too low.
             let looked: Int64 = try failing.read("looked")
             let oldest = try await waiting(results[2])
             return NowState(
@@ -154,7 +154,8 @@ enum NowStatements {
         )
         \(FailureCounts.counts(upTo: ":limit"))
         """,
-        // a cluster does not read the list of organizations; it counts among the first `limit` stuck mutations instead
+        // on a Citus cluster, the statement does not read the list of organizations, but counts among the first `limit`
+        // stuck mutations
         variant: """
             SELECT count(*) FILTER (WHERE x.status = 'failed') AS failed,
                 count(*) FILTER (WHERE x.status = 'conflict') AS conflict, count(*) AS looked

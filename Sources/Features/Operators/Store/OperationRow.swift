@@ -18,7 +18,7 @@ package struct OperationRow: WorkItem {
     package let actor: String
     package let perSecond: Int32
     package let state: OperationState
-    /// The number of mutations that the operation has read: the sum of `tally`.
+    /// The number of mutations that the operation has read: the sum of the numbers in `tally`.
     package let matched: Int64
     /// The number of mutations that matched when the operation was created; nil for operations that an earlier version
     /// created.

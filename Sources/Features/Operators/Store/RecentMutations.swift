@@ -78,8 +78,12 @@ package struct RecentMutations: Sendable {
 
     private typealias Found = (mutations: [RecentMutation], edge: RecentCursor.Place?)
 
-    /// A scan of one of the two indexes may end before the page is full, and the page must not go beyond this place,
-    /// the edge. Therefore the edge is read first. If the filter permits every mutation, the page needs no edge.
+    /// Returns a page of an organization's mutations.
+    ///
+    /// A page reads at most ``scan`` rows of each of two indexes. If the scan of an index reaches this limit, the page
+    /// must end at the last row of the scan (the edge), because later rows of that index are unknown. Therefore the
+    /// edge is read first. If the filter permits every mutation, the page is full before a scan reaches the limit, and
+    /// needs no edge.
     private func mutations(
         _ filter: Filter,
         _ organization: UUID,

@@ -6,7 +6,7 @@ import SyncStore
 /// Settles mutations of one lane for an operation, and returns the numbers of settled and skipped mutations.
 extension Settlement {
     /// - Parameters:
-    ///   - screen: selects the mutations of the lane that the operation found.
+    ///   - screen: selects the lane's mutations that the operation found and still covers.
     ///   - note: a query that records the number of settled mutations. It runs in the transaction that settles them, so
     ///     that the count is exact even if the gateway is lost.
     /// - Throws: a problem that prevents all mutations from being settled at present, such as an unavailable database.

@@ -73,8 +73,8 @@ struct ExpiredFailures {
 }
 
 extension Settlement {
-    /// Discards those of the given mutations of a lane that are failed or in conflict, and were last changed before
-    /// `cutoff`. A mutation with dependants that stay is not discarded (product rule 15).
+    /// Discards mutations of a lane if they are still failed or in conflict, and were last changed before `cutoff`. A
+    /// mutation is not discarded if any of its dependants must be kept (product rule 15).
     ///
     /// - Returns: the number of discarded mutations.
     func expire(_ ids: [UUID], before cutoff: Timestamp, _ lane: LaneKey) async throws(Problem) -> Int {
@@ -89,7 +89,7 @@ extension Settlement {
 }
 
 extension SettleReader {
-    /// Returns those of the given mutations that were last changed before `cutoff`.
+    /// Returns the ids of the mutations in `ids` that were last changed before `cutoff`.
     fileprivate func idsOlder(than cutoff: Timestamp, among ids: [UUID]) async throws -> Set<UUID> {
         let old = ExpiredFailures.stillOldStatement(
             organization: lane.organization,

@@ -142,10 +142,12 @@ struct LocalIDRetention {
         """
     )
 
-    /// Copies local ids of users with mutations to mappings that only comparisons find (``LocalID/retiredID(on:)``).
+    /// Creates mappings from the local ids of users who have mutations. Only the comparison of a repeat with its first
+    /// push uses these mappings (``LocalID/retiredID(on:)``).
     ///
-    /// The copy is recorded as a use of the mapping, because a mutation may have named the entity until now. The
-    /// mappings have change position -1. Lists and events never show them, because these begin at position 0.
+    /// The present time is recorded as the last use of each mapping, because a mutation may have named the entity until
+    /// now. The mappings have the change position -1. Lists and events begin at position 0, and therefore never show
+    /// these mappings.
     ///
     /// - Parameters:
     ///   - inputs: the parameters, including `now`.

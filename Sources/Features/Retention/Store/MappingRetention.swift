@@ -81,7 +81,7 @@ struct MappingRetention: Retention {
     private static func isUnused(_ cutoff: String) -> String {
         """
         i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < \(cutoff)
-                -- not EXISTS: that may be answered from a hash table of all entities
+                -- with EXISTS, the planner could hash all entities
                 AND (SELECT e.id FROM entities e
                      WHERE e.organization_id = i.organization_id AND e.entity_type = i.entity_type AND e.id = i.server_id
                      LIMIT 1) IS NULL

@@ -10,7 +10,7 @@ enum RetentionStatements {
         """
         UPDATE retention_runs AS r
         SET owner = :owner, token = r.token + 1, expires_at = :expires_at, started_at = :now
-        -- a moment that is too far ahead was written by a clock that was wrong, or when runs were to be rarer
+        -- times that are too late are ignored: the clock was wrong when they were written, or the interval was longer
         WHERE r.name = 'retention' AND (r.expires_at IS NULL OR r.expires_at <= :now OR r.expires_at > :latest_expiry)
             AND (:is_due OR r.due_at IS NULL OR r.due_at <= :now OR r.due_at > :latest_due)
         RETURNING r.token
@@ -83,7 +83,7 @@ enum RetentionStatements {
             ) o
             LEFT JOIN LATERAL (
                 SELECT x.shrunk_user, x.shrunk_id, x.mapping_user, x.mapping_client,
-                    -- what lies ahead was written by a clock that was wrong
+                    -- a time in the future is ignored, because it was written while a clock was wrong
                     CASE WHEN x.shrunk_until <= :now THEN x.shrunk_until END AS shrunk_until,
                     CASE WHEN x.mappings_seen_at <= :now THEN x.mappings_seen_at END AS mappings_seen_at
                 FROM retention_places x
@@ -108,7 +108,7 @@ enum RetentionStatements {
         )
     }
 
-    /// The statement for a cluster. It has sub-selects, which a cluster sends to all servers concurrently.
+    /// The statement for a Citus cluster. It has sub-selects, because Citus sends these to all servers concurrently.
     private static func clusteredDebts(_ tables: [AgedTable]) -> String {
         let aged = tables.map { oldestRow($0.age, of: $0.name, where: "x.\($0.age) IS NOT NULL") }
         return """

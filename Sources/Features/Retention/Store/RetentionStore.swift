@@ -13,8 +13,8 @@ package struct RetentionStore: Sendable {
     package static let leaseSeconds = RetentionStatus.leaseSeconds
     /// The maximum number of organizations that one statement reads.
     static let organizationsAtATime = 500
-    /// The time for which a step waits for the lock of a lane, in milliseconds. While the step waits, callers that need
-    /// its other lanes also wait.
+    /// The time for which a step waits for the lock of a lane, in milliseconds. During the wait, the step holds the
+    /// locks of its other lanes, and delays callers that need those lanes.
     static let lockTimeout = 300
 
     /// The tables whose rows are deleted by age alone.

@@ -8,7 +8,8 @@ import SyncStore
 ///
 /// All other mappings stay, including mappings of local ids, until ``MappingRetention`` deletes them.
 ///
-/// If a client has not pulled since before the deletion of a tombstone, it must start again (the feed's horizon).
+/// The feed's horizon becomes the highest position of a deleted tombstone. A client whose cursor is before the horizon
+/// must start again, because it may have missed a deletion.
 struct TombstoneRetention: Retention {
     struct Row: RetentionRow {
         let organization: UUID
@@ -113,10 +114,11 @@ struct TombstoneRetention: Retention {
         return gone.count
     }
 
-    /// The maximum number of ended stays, and of ended grants, that are deleted with one page of tombstones.
+    /// The maximum number of rows of each kind that are deleted with one page of tombstones: rows of entities that left
+    /// a channel, and ended grants.
     private static let prunedRows: Int64 = 5_000
 
-    /// Deletes the channel stays of tombstones that are about to be deleted.
+    /// Deletes the rows that record the channels of tombstones. These tombstones are deleted next.
     static let deleteStaysStatement = Statement(
         "retention_delete_stays_of_tombstones",
         Row.tombstone.inputs,

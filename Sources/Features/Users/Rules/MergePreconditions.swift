@@ -60,7 +60,7 @@ package struct MergePreconditions: Sendable {
     }
 
     package enum Decision: Sendable, Hashable {
-        /// From now on neither user is served. The decision also extends an earlier closure.
+        /// Neither user is served from now on. If a call closed the users before, the closure is extended.
         case close
         /// The rows have moved already.
         case hasMoved

@@ -6,8 +6,8 @@ import SyncStore
 struct ErasedRows: Sendable {
     /// The statements that delete rows of a table.
     ///
-    /// There are two statements because of clusters. There, a single statement that deletes rows and inserts their
-    /// hashes would copy the rows, which roles under row-level security are not allowed to do.
+    /// There are two statements because of Citus. On a Citus cluster, a single statement that deletes rows and inserts
+    /// their hashes would copy the rows. Roles under row-level security are not allowed to copy rows.
     struct Deletion: Sendable {
         /// Deletes rows, with the parameters of ``StoredTable/Erase/batches(_:keep:)``.
         ///

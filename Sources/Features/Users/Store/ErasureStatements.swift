@@ -40,8 +40,8 @@ enum ErasureStatements {
     /// Locks entities in the given order, if the user owns them or wrote them last. For each entity, it returns whether
     /// the erasure deletes the entity.
     ///
-    /// For entities that stay, it also returns documents that are sealed with the user's key. Such documents exist
-    /// because their owner was once the only user who saw them.
+    /// For entities that are not deleted, it also returns documents that are sealed with the user's key. Such documents
+    /// exist because their owner was once the only user who saw them.
     static let lockEntities = Statement(
         "erase_lock_entities",
         ["organization", "user", "types", "ids"],
@@ -69,7 +69,7 @@ enum ErasureStatements {
     ///
     /// - Parameters:
     ///   - goes: whether each entity is deleted.
-    ///   - feed_end: the raised end of the feed.
+    ///   - feed_end: the feed's last position after it was increased by the number of these entities.
     ///   - no_user: the id that means "no user".
     static let writeEntities = Statement(
         "erase_write_entities",
@@ -160,8 +160,8 @@ enum ErasureStatements {
         """
     )
 
-    /// Reads the due erasures of all organizations. A due erasure is not processed by any gateway. The erasure that has
-    /// been due longest comes first. The statement takes no locks.
+    /// Reads the due erasures of all organizations, beginning with the erasure that has been due longest. If an erasure
+    /// is due, no gateway is processing it at present. The statement takes no locks.
     ///
     /// Erasures that wait only for the upstream's response are omitted for the given organizations. If `asks_upstream`
     /// is false, they are omitted for all organizations.

@@ -101,8 +101,8 @@ struct JoinMove {
         }
     }
 
-    /// Decrypts the user's sealed values and encrypts them for the target, because a sealed value contains its user's
-    /// id.
+    /// Decrypts the user's sealed values and encrypts them for the target. This is necessary because a value can be
+    /// decrypted only with the id of the user for whom it was encrypted.
     ///
     /// A value that cannot be decrypted with any key stays unchanged.
     ///

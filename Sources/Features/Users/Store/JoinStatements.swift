@@ -8,7 +8,7 @@ enum JoinStatements {
 
     /// Locks the organization, so that its joins begin one after another, and each join reads the earlier joins.
     ///
-    /// Because of this lock, a purge also runs either before or after these joins.
+    /// A purge takes the same lock. Therefore a purge cannot begin while a join begins.
     static let lockOrganization = Statement(
         "join_lock_organization",
         ["organization"],
@@ -192,7 +192,7 @@ enum JoinStatements {
 
     /// Moves locked entities to the feed's end, so that devices with a later cursor receive them.
     ///
-    /// - Parameter feed_end: the raised end of the feed.
+    /// - Parameter feed_end: the feed's last position after it was increased by the number of these entities.
     static let show = Statement(
         "join_show",
         ["organization", "types", "ids", "feed_end"],

@@ -5,19 +5,25 @@ import SyncStore
 
 /// The statements that move a user's rows to another user, made from the ``StoredTable`` entries of all tables.
 struct MergedRows: Sendable {
-    /// The moves in the order of the entries, all in one transaction. If a statement's only parameters are the
-    /// organization and the user, its values are nil.
+    /// The statements that move the rows of each table. All of them run in one transaction, in the order of the
+    /// entries.
+    ///
+    /// `values` lists a statement's parameters after the organization, the user and the target. It is nil if the
+    /// organization and the user are the statement's only parameters.
     let moves: [(statement: Statement, values: [StoredTable.MergeValue]?)]
     /// Counts the rows of the user (`user`). In each table, the count stops at one row more than the limit.
     let count: Statement
-    /// Returns whether only one of the users is provisioned. For each entry of ``collided``, it also returns whether
-    /// rows of both users have the same key.
+    /// Returns one row of truth values. The first is whether an operator has provisioned only one of the users. The
+    /// others follow ``collided``: for each entry, whether rows of both users have the same key.
     ///
     /// If both users had rows with the same id, a later reference to this id would be ambiguous. Client ids and all
     /// other ids are random, so collisions do not occur with apps that generate ids as required.
     let collisions: Statement
     let collided: [StoredTable.Collision]
-    /// The tables with sealed values that contain the id of their user.
+    /// The tables of which the user's values are sealed.
+    ///
+    /// The id of a row's user is a part of the data that authenticate its sealed values. Therefore the values must be
+    /// sealed again for the target.
     let sealed: [SealedTable]
 
     init(_ tables: [StoredTable]) {
@@ -58,7 +64,8 @@ struct MergedRows: Sendable {
         )
     }
 
-    /// The numbers that a move adds to positions and to change positions.
+    /// The amounts by which a move increases the user's positions: `positions` is added to each mutation's position in
+    /// the lane, and `changes` is added to each change position.
     typealias Shift = (positions: Int64, changes: Int64)
 
     var statements: [Statement] { moves.map(\.statement) + [count, collisions] }
@@ -119,14 +126,15 @@ struct MergedRows: Sendable {
         """
     }
 
-    /// Whether the users share an idempotency key. A key is unique among all mutations and rejections of a user.
+    /// SQL: whether the users share an idempotency key. A key is unique among all mutations and rejections of a user.
     private static func sharesKey(_ tables: [StoredTable]) -> String {
         let keyed = tables.filter { ["mutations", "rejections"].contains($0.name) }
         let pairs = keyed.flatMap { own in keyed.map { meets(own, $0, ["idempotency_key"]) } }
         return pairs.map { "(\($0))" }.joined(separator: " OR ")
     }
 
-    /// Whether rows of the users (`user`, `into`) in two tables have the same values.
+    /// SQL: whether a row of the user (`user`) in the first table and a row of the target (`into`) in the second table
+    /// have the same values in the columns.
     private static func meets(_ own: StoredTable, _ other: StoredTable, _ columns: [String]) -> String {
         let (owner, others) = (own.users?.owner ?? "user_id", other.users?.owner ?? "user_id")
         return """

@@ -18,7 +18,7 @@ import SyncStore
 /// 4. The upstream is notified.
 /// 5. Only hashes remain: of the user, and of the user's subjects, idempotency keys, fingerprints and devices.
 package struct UserErasing: Sendable {
-    /// The time in seconds after which every gateway treats the user as closed. A join has the same time.
+    /// The time in seconds after which every gateway treats the user as closed. It is the same for a join.
     package static let settlingSeconds = UserJoining.settlingSeconds
     /// The time in seconds after which another gateway may claim an abandoned erasure. Together with the time until the
     /// next search, this is about a minute.
@@ -112,7 +112,7 @@ package struct UserErasing: Sendable {
     ///
     /// - Parameters:
     ///   - asks: whether to include erasures for which only the request to the upstream remains.
-    ///   - organizations: organizations whose erasures of this kind are excluded.
+    ///   - organizations: the organizations for which these erasures are excluded, even if `asks` is true.
     func claim(asks: Bool, excluding organizations: Set<UUID>) async throws(Problem) -> UserErasureRow? {
         do {
             let moment = now()
@@ -208,8 +208,8 @@ package struct UserErasing: Sendable {
 
     /// Closes the user.
     ///
-    /// - Parameter isNamed: whether documents or events name the user. In this case, a user without a record is closed,
-    ///   too.
+    /// - Parameter isNamed: whether documents or events name the user. If it is true, the user is closed even if the
+    ///   organization has no record of the user.
     private func close(_ user: LaneKey, isNamed: Bool = false) async throws -> UserErasureRow? {
         let moment = now()
         let organization = user.organization
@@ -425,8 +425,8 @@ package struct UserErasing: Sendable {
     }
 
     private func write(_ lock: Query, of lane: LaneKey, at moment: Timestamp) async throws -> Int {
-        // documents that stay must be decrypted with the newest keys; without such documents, a missing master key does
-        // not matter
+        // the newest keys are needed to decrypt documents that are kept; if there are no such documents, a missing
+        // master key does not matter
         catalog.invalidate(lane.organization)
         let seal = try? await catalog.seal(of: lane.organization)
         return try await pool.transaction { connection in
@@ -468,7 +468,8 @@ package struct UserErasing: Sendable {
         }
     }
 
-    /// Seals the documents that stay again, without their owner's key, which is destroyed later.
+    /// Seals documents with another key than their owner's key, because the documents are kept and the owner's key is
+    /// destroyed later.
     private func keep(
         _ documents: [(key: EntityKey, document: [UInt8])],
         of lane: LaneKey,
@@ -487,7 +488,7 @@ package struct UserErasing: Sendable {
                 document: PostgresJSON(renewed)
             )
         }
-        // fails if a value cannot be decrypted now, because nothing could decrypt it after the owner's key is destroyed
+        // throws an error if a value cannot be decrypted now, because the value would be lost with the owner's key
         try renewal.check()
         _ = try await connection.run(queries)
     }

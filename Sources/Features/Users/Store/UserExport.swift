@@ -185,7 +185,7 @@ package struct UserExport: Sendable {
         _ write: ([UInt8]) async throws -> Void
     ) async throws {
         var pending = lines
-        // rows from before a join contain the id of the joined user
+        // rows that were written before a join contain the id of the joined user, not of the target
         let names = try await [user.user] + standing(of: user).joined
         try await scan.run(pool, of: user.organization, naming: names) { found in
             for start in stride(from: 0, to: found.count, by: Self.named) {

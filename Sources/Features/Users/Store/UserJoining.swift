@@ -20,11 +20,11 @@ package struct UserJoining: Sendable {
     package static let closedSeconds: Double = 120
     /// The time in seconds between two checks of a waiting request's user.
     package static let waitSeconds = Catalog.waitSeconds
-    /// The time in seconds after which every gateway treats the users as closed, and no earlier request of the users
-    /// still reads.
+    /// The time in seconds after which every gateway treats the users as closed, and requests that began before the
+    /// closure no longer read.
     ///
-    /// It is the sum of three times: the catalog's refresh time, the time after which a waiting request has polled and
-    /// ended, and one second for clocks that differ.
+    /// It is the sum of three times: the time for which the catalog caches an organization, the interval at which a
+    /// waiting request checks its user (``waitSeconds``), and one second for differences between clocks.
     package static let settlingSeconds = Catalog.settlingSeconds
     /// The maximum number of entities that one transaction moves to the feed's end while it locks the feed.
     private static let shown = 500

@@ -33,7 +33,7 @@ package final class ErasureService: LeasedWorker {
     package init(erasing: UserErasing, pollInterval: Double = 15, logger: Logger) {
         self.erasing = erasing
         self.pollInterval = pollInterval
-        // erasing in the database needs no place of the worker
+        // the number of places is unlimited, because erasing in the database needs no place
         let pace = WorkerPace(interval: pollInterval, unfinished: "Erasing was interrupted")
         loop = WorkerLoop(ClaimedPlaces(.max), pace: pace, logger: logger)
     }

@@ -72,8 +72,8 @@ package enum WebhookOutbox {
         upstreamChange("IS NOT NULL", to: "NULL"),
         variant: upstreamChange("IS NOT NULL")
     )
-    /// Marks the upstream in a separate query after the deliveries: on a cluster, a statement cannot insert rows that
-    /// depend on its own changes.
+    /// Marks the upstream in a separate query after the deliveries, because on a Citus cluster a statement cannot
+    /// insert rows that depend on its own changes.
     static let markDownStatement = Statement(
         "webhooks_mark_down",
         columns.inputs + ["now"],
@@ -111,7 +111,7 @@ package enum WebhookOutbox {
         """
     }
 
-    /// The variant for a cluster: locks the upstream's row and records the deliveries. A later query marks the
+    /// The variant for a Citus cluster: locks the upstream's row and records the deliveries. A later query marks the
     /// upstream.
     private static func upstreamChange(_ state: String) -> String {
         """

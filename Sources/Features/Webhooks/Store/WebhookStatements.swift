@@ -43,7 +43,8 @@ enum WebhookStatements {
             OFFSET 0
         ) e ON true
         """,
-        // on a cluster, a scan of the deliveries' index would involve all servers, so this variant scans the endpoints
+        // on a Citus cluster, a scan of the index of deliveries would read from all servers; therefore this variant
+        // scans the endpoints
         variant: """
             SELECT e.organization_id, e.id AS endpoint_id,
                 e.status = 'enabled' AND coalesce(e.leased_until <= :now, true) AND coalesce(e.paused_until <= :now, true)

@@ -16,8 +16,8 @@ package struct WebhookStore: Sendable {
     static let failingBatch = 200
     /// The maximum number of entities that a step reads from the feed.
     static let feedPage = 100
-    /// The time in seconds after which an endpoint's lease expires, unless a step renews it. A batch never takes as
-    /// long.
+    /// The time in seconds after which an endpoint's lease expires, unless a step renews it. It is longer than
+    /// any batch takes.
     package static let leaseSeconds: Double = 180
     /// The maximum number of endpoints that one search returns.
     package static let searchLimit = 500
@@ -289,7 +289,8 @@ package struct WebhookStore: Sendable {
 
     /// Numbers the deliveries without a number, in the order in which their events were recorded.
     ///
-    /// This is the order of the ids, because a transaction determines its time before it takes its locks.
+    /// The order is by id and not by time. A transaction determines its time before it waits for locks, so its events
+    /// may be recorded after events with a later time.
     private static func number(
         _ deliveries: inout [WebhookDelivery],
         of endpoint: WebhookKey,

@@ -212,7 +212,8 @@ package final class WebhookDispatcher: LeasedWorker {
         return nil
     }
 
-    /// Pauses an endpoint if the outcomes of its deliveries cannot be written, because its messages will be sent again.
+    /// Pauses an endpoint after the outcomes of its deliveries could not be written. Without the outcomes, the same
+    /// messages are sent again, and the pause limits how often.
     ///
     /// In this process, each pause is twice as long as the last. The failure is also recorded in the endpoint's health,
     /// if the database permits.
@@ -266,7 +267,8 @@ package final class WebhookDispatcher: LeasedWorker {
                 let moment = configuration.now()
                 let mayGoOn =
                     !loop.ends && !health.rests(at: moment) && !(isProbe && next > 0)
-                    // leaves a margin before the lease ends, so that no other gateway sends a late message concurrently
+                    // in the last 60 s of the lease nothing is sent, because another gateway could send a message again
+                    // while it is still in flight here
                     && step.leasedUntil.map { moment < $0.adding(seconds: -60) } ?? false
                 if mayGoOn, underWay < configuration.pipelining, next < deliveries.count {
                     if .now - checkedAt >= .seconds(configuration.recheckInterval) {
