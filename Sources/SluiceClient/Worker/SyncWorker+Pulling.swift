@@ -28,7 +28,8 @@ extension SyncWorker {
             }
             isFirst = false
             status.update { $0.phase = .pulling }
-            // must be called before the request, because the response may not contain changes whose events arrive later
+            // called before the request: if an event arrives during the request, the response may lack the event's
+            // change, and another pull is needed
             beginPull()
             switch try await send(request(feed, device, numbers)) {
             case .ok(let answer):
