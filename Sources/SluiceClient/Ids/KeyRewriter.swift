@@ -70,7 +70,7 @@ struct KeyRewriter {
             guard isMerged else { return mapping.key }
         }
         try ServerSnapshot.delete(EntityName(entity.entityType, mapping.key), db)
-        // rows that wait for this row need not wait any longer, because the other row exists or is itself held
+        // rows that wait for `other` need not wait any longer, because its row exists or is itself held
         try db.execute(
             sql: """
                 UPDATE sluice_held SET waits_for_type = NULL, waits_for_key = NULL
