@@ -47,7 +47,7 @@ struct DemoCollections: Sendable {
         self.now = now
     }
 
-    /// Responds to a request, once for each idempotency key.
+    /// Responds to a request. A repeat with the same idempotency key gets the first response and changes nothing.
     mutating func answer(_ request: DemoRequest) -> DemoAnswer {
         guard let key = request.idempotencyKey, request.method != "GET" else { return perform(request) }
         if let known = remembered[key] {
@@ -162,7 +162,7 @@ struct DemoCollections: Sendable {
         guard documentCount < Self.capacity else { return refusal(507, "the demo is full") }
         var collection = collections[path] ?? Collection()
         collection.lastID += 1
-        // a colleague's client sends no user, so the document's owner is the user whose token the screen shows
+        // a colleague's client sends no user, so the document's owner is the demo user whose token `sluice dev` prints
         let owner = request.user ?? DemoTenant.forwarded.user
         let document = DemoDocument(id: collection.lastID, owner: owner, object, at: now())
         collection.documents[document.id] = document

@@ -51,7 +51,7 @@ package final class CommitterConnection: Sendable {
     /// Sets the server that has the rows of the next group; nil for the configured server.
     func selectServer(_ server: ServerAddress?) { state.withLock { $0.server = server } }
 
-    /// Whether the rows of groups are on several servers.
+    /// Whether ``selectServer(_:)`` has set a server. If not, all groups are written through the configured server.
     var hasSelectedServer: Bool { state.withLock { $0.server != nil } }
 
     /// The usual time limit of a statement.

@@ -103,7 +103,7 @@ public struct JSONValue: Sendable {
 }
 
 extension csj_node {
-    /// The UUID in a string of that form.
+    /// The UUID in a string of the form 8-4-4-4-12. The node must be such a string.
     func uuid(in bytes: UnsafeBufferPointer<UInt8>) -> UUID? {
         guard hasEscapes else { return UUID(text: content(in: bytes)) }
         return withUnescaped(in: bytes) { UUID(text: $0) }

@@ -15,8 +15,10 @@ public struct ConnectionConfiguration: Sendable {
     /// The server's `statement_timeout`, for each statement. The limit of a whole pipeline is longer by
     /// `Connection.timeoutMargin`. Zero or less means no limit.
     public var statementTimeout: Duration
-    /// Whether settings are applied to the session. If false, a pooler may give the session to another client. In that
-    /// case, run only statements without a name, because these leave nothing in the session.
+    /// Whether the session belongs to this client alone, so that settings can be applied to it.
+    ///
+    /// Set it to false if a pooler may give the session to another client. In that case, run only statements without a
+    /// name, because these leave nothing in the session.
     public var ownsSession = true
     /// Whether to refuse servers that cannot write, and to replace such sessions.
     ///

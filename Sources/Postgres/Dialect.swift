@@ -6,8 +6,8 @@ public struct Dialect: Sendable {
     public var detection: Statement
     /// A statement that returns one row with one text, which identifies the server among the servers of its kind.
     ///
-    /// It runs after connecting to a server other than the server in the URI. From this host, the other server's
-    /// address may lead to a wrong server (`ServerAddress.identity`).
+    /// After a connection to ``ConnectionConfiguration/server``, the result is compared with
+    /// ``ServerAddress/identity``, because from this host the address may lead to a different server.
     public var identity: Statement
     /// Settings for servers of this kind, which replace settings of the configuration.
     public var settings: [(String, String)]
@@ -22,9 +22,10 @@ public struct Dialect: Sendable {
     /// A closure that is called on the connection's thread with each detection result. It must not block.
     public var onAnswer: @Sendable (Bool) -> Void
 
-    /// The statements that guard a transaction on servers that may run it in two places.
+    /// The statements that make a transaction fail if a certain state has changed since the transaction began.
     ///
-    /// ``before`` runs after `BEGIN`, and ``verify`` runs before `COMMIT`. The caller does not receive their results.
+    /// On a Citus cluster, the state is the assignment of shards to servers. ``before`` runs after `BEGIN`, and
+    /// ``verify`` runs before `COMMIT`. The caller does not receive their results.
     public struct TransactionGuard: Sendable {
         /// Records the present state.
         public var before: Statement

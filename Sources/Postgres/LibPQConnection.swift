@@ -154,8 +154,8 @@ final class LibPQConnection {
 
     /// Whether the session must be able to write, and the server has reported that it cannot.
     ///
-    /// If one of these two parameters changes, PostgreSQL reports the new value with the next result. A pooler may not
-    /// report it.
+    /// If `in_hot_standby` or `default_transaction_read_only` changes, PostgreSQL reports the new value with the next
+    /// result. A pooler may not report it.
     var isReadOnly: Bool {
         requiresWrites
             && ["in_hot_standby", "default_transaction_read_only"].contains { (name: String) in

@@ -51,8 +51,8 @@ public struct Migration: Sendable, Hashable {
 extension Migration {
     /// Splits a text into its statements, without parts that are only comments.
     ///
-    /// The statements must run one at a time, because Citus forwards a change of a distributed table to the other
-    /// servers as text. It forwards the whole text that contains the statement.
+    /// The statements must run one at a time, because Citus forwards a statement that changes a distributed table to
+    /// the other servers of its cluster as text. If a text had several statements, Citus would forward all of them.
     ///
     /// A semicolon ends a statement, but not within quotes, dollar quotes and comments. The bodies of SQL-standard
     /// functions (`BEGIN ATOMIC`) are not recognized.

@@ -1,6 +1,6 @@
 /// Lends connections, queues callers, and decides when to connect.
 ///
-/// The type has no side effects: the time is an argument, and the results are tasks for the owner.
+/// The type has no side effects: the time is an argument, and each method returns the tasks that the owner must do.
 ///
 /// While connecting fails, waiters wait until their own time-out. If connecting has failed for the duration of that
 /// time-out, the outage is considered long, and callers are refused immediately until an attempt to connect succeeds.

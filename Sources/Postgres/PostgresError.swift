@@ -125,8 +125,8 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
 
     private static let databaseStates: Set = ["42501", "42P01", "42703", "42883", "XX001", "XX002"]
 
-    /// The message if the server of a Citus session stops while the session waits for another server. The SQLSTATE is
-    /// that of an internal error (XX000).
+    /// The message of a server in a Citus cluster that stops while its session waits for another server of the cluster.
+    /// The SQLSTATE is XX000, an internal error.
     private static let shutdownMessage = "postmaster was shut down, exiting"
 
     /// Whether the SQLSTATE belongs to a class of outages: 08 (connection exceptions, which poolers and proxies

@@ -212,6 +212,8 @@ public final class SluiceClient: Sendable {
         }
     }
 
+    /// Wakes the worker after the commit of the open transaction; immediately if no transaction is open.
+    ///
     /// A transaction with several writes gets only one observer, because an observer is called for every changed row.
     func ring(after db: Database) {
         guard db.isInsideTransaction else { return bell.ring() }

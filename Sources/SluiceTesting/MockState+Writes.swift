@@ -152,7 +152,7 @@ extension MockState {
         let mutation = mutations[index]
         let isDeletion = mutation.operation == "delete"
         if let broken = applyRelations(mutation, name, document) {
-            // the strategy `client_wins` does not override a relation
+            // with the strategy `client_wins`, a write that breaks a relation is nevertheless a conflict
             let current = entities[name].map { self.current(name, $0) }
             let members: [String: JSON] = current.map { ["errors": [broken], "current": $0] } ?? ["errors": [broken]]
             mutations[index].error = .problem(409, "conflict", broken["detail"]?.string ?? "", members)
@@ -250,7 +250,8 @@ extension MockState {
         }
     }
 
-    /// Returns the open mutations that need the entity that this mutation creates, directly or through other mutations.
+    /// Returns the open mutations that depend, directly or through other mutations, on the entity that this mutation
+    /// creates.
     private func dependents(of index: Int) -> [Int] {
         var found = [index]
         for other in mutations.indices where other > index && mutations[other].isOpen {

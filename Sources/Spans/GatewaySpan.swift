@@ -53,7 +53,7 @@ package final class GatewaySpan: Sendable {
         fail((error as? Problem)?.code.rawValue ?? "\(type(of: error))")
     }
 
-    /// Links the span to another span that the work also concerns, and that is not its parent.
+    /// Links the span to a related span that is not its parent, for example a job's span to the span of the commit.
     package func link(to other: TraceContext) {
         var context = InstrumentationContext.topLevel
         context.trace = other

@@ -19,7 +19,7 @@ package enum Spans {
     /// The recorded span in which the task runs; nil if there is no such span.
     package static var current: TraceContext? { isOn ? InstrumentationContext.current?.trace : nil }
 
-    /// Starts a span for work that a client or a timer has caused. The sampler decides whether it is recorded.
+    /// Starts a span for work that a client or a timer has caused. The sampler decides whether the span is recorded.
     ///
     /// - Parameter parent: the client's span; nil if the client did not send a span.
     package static func root(_ name: String, _ kind: GatewaySpan.Kind, under parent: TraceContext? = nil)
@@ -78,8 +78,8 @@ package enum Spans {
 
     /// Returns the trace context to use for later spans and requests, if the client's request is not recorded.
     ///
-    /// If the client requested a recording and the sampler refused the request, later spans of the gateway in this
-    /// trace must not be recorded either.
+    /// If the client's context requests a recording, the result is a context that does not request it. As a result,
+    /// later spans of the gateway in this trace are not recorded either.
     package static func unrecorded(_ client: TraceContext?) -> TraceContext? {
         isOn && client?.isSampled == true ? client?.child(sampled: false) : client
     }

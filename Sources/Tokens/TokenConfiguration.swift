@@ -4,10 +4,10 @@ package import SyncModel
 
 /// The settings that determine which tokens are accepted.
 package struct TokenConfiguration: Sendable, Equatable {
-    /// The issuer whose settings are variables, not members of the file of issuers.
+    /// The issuer that is configured by environment variables. All other issuers are in the file of issuers.
     ///
-    /// The issuer is trusted for every organization unless the settings name its only organization. An issuer without a
-    /// key is ignored.
+    /// If the settings name an organization, the issuer is trusted only for this organization; otherwise, for every
+    /// organization. An issuer without a key is ignored.
     package var own: TrustedIssuer
     /// The tolerated difference between the issuer's clock and the gateway's clock, in seconds, 0 to 600.
     ///
@@ -157,7 +157,8 @@ struct TokenRules: Sendable {
         var granted: TokenChannels?
         if let channels {
             let issuedAt = try payload.seconds("iat")
-            // the newest token decides, so later tokens could not end the grants of a token with a future time
+            // the newest token decides: a token with a time in the future would stay the newest token, and later tokens
+            // could not end its grants
             if let issuedAt, issuedAt - max(leewaySeconds, Self.issueSkew) > now { throw .notYetValid(claim: "iat") }
             // without `iat`, the expiry determines which token is newer, because a later token expires later
             granted = try payload.channels(channels, issuedAt: issuedAt ?? expiresAt)

@@ -2,7 +2,7 @@ package import JSONText
 package import SyncModel
 import Synchronization
 
-/// The facts about a token that a verifier determines before its verdict.
+/// The facts about a token that a verifier determines before it accepts or refuses the token.
 struct TokenFindings: Sendable {
     /// The token's parts; nil if the token is malformed.
     var text: TokenText?
@@ -12,7 +12,7 @@ struct TokenFindings: Sendable {
     var key: TokenKey?
 }
 
-/// A verifier's verdict about a token, and its reasons, for `sluice token explain`.
+/// Whether a verifier accepts a token, and the facts that decide this, for `sluice token explain`.
 package struct TokenExamination: Sendable {
     /// The key that made a signature.
     package struct Key: Sendable {
@@ -23,10 +23,11 @@ package struct TokenExamination: Sendable {
     }
 
     private let findings: TokenFindings
+    /// The claims of an accepted token, or the reason why the token is refused.
     package let verdict: Result<TokenClaims, TokenError>
     /// The reason why the issuer's keys could not be fetched.
     package let fetchProblem: String?
-    /// The payload, which is not verified. Trust it only if the verdict is positive.
+    /// The payload. Trust it only if the token is accepted, because the payload of a refused token is not verified.
     package let payload: JSONValue?
 
     fileprivate init(_ findings: TokenFindings, _ verdict: Result<TokenClaims, TokenError>, fetchProblem: String?) {
@@ -59,7 +60,7 @@ package struct TokenExamination: Sendable {
 }
 
 extension TokenVerifier {
-    /// Returns the verdict on a token, with the steps that decide it.
+    /// Returns whether a token is accepted, with the facts that decide this.
     ///
     /// If the issuer's published keys are not cached, this method fetches them. Use it with verifiers that have no
     /// ``JWKSRefresher``.

@@ -20,7 +20,7 @@ package final class TokenVerifier: Sendable {
         /// Caches of published keys, by URL.
         var remotes: [ByteExactString: JWKSCache]
         var cache: GenerationCache<TokenDigest, TokenClaims>
-        /// The number of key changes. If it changes while a token is verified, the verdict is not cached.
+        /// The number of key changes. If this number changes while a token is verified, the result is not cached.
         var epoch = 0
         /// The number of fetches, by result.
         var refreshes: [JWKSCacheState.Outcome: Int] = [:]
@@ -33,7 +33,7 @@ package final class TokenVerifier: Sendable {
 
     /// The reason why a token is refused.
     ///
-    /// If newer keys might change the verdict, `remote` is the cache of the issuer's published keys.
+    /// If the token might be accepted with newer keys, `remote` is the cache of the issuer's published keys.
     struct Refused: Error {
         let reason: TokenError
         var remote: JWKSCache?
@@ -167,7 +167,7 @@ package final class TokenVerifier: Sendable {
     ///
     /// Until the signature is verified, only the header is used and, if there are several issuers, the issuer's name.
     ///
-    /// - Parameter findings: receives the facts that are determined before the verdict.
+    /// - Parameter findings: receives the facts about the token, also if the token is refused.
     static func decide(
         _ token: [UInt8],
         table: IssuerTable,

@@ -84,7 +84,8 @@ package struct OTLPTracer: Tracer {
         let parent = context.trace
         let trace = parent ?? TraceContext()
         let isRecorded = sampler.records(trace.traceID, under: parent)
-        // most traces are not recorded and have no parent; their span needs no second span id
+        // most traces are not recorded and have no parent. Their span uses the span id of the new trace context, which
+        // saves the generation of a second id.
         let position = isRecorded || parent != nil ? trace.child(sampled: isRecorded) : trace
         context.trace = position
         let record = SpanRecord(

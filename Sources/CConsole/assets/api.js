@@ -11,7 +11,7 @@ export class Problem extends Error {
 	}
 }
 
-// the result of a call whose caller no longer needs it, because the page was left or asks for a sign-in
+// the result of a call that is no longer needed, because the operator has left the page or must sign in first
 const NEVER = new Promise(() => {})
 
 let signedOut = () => {}

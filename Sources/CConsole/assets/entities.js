@@ -54,7 +54,8 @@ export async function entity(view) {
 	view.put(top, changes)
 	await again()
 
-	// The list begins at the last change, with a second more than the milliseconds of the time show.
+	// Lists the mutations up to the entity's last change, the newest first. A second is added to the time of this
+	// change, because the time is cut to milliseconds.
 	function list(it) {
 		const values = { entity_type: type, entity_id: id }, until = new Date(Date.parse(it.updated_at) + 1_000).toISOString()
 		const written = recentList(view, organization, { ...values, status: 'succeeded,discarded', until }, 'Retention has deleted them, or the entity came from elsewhere.')

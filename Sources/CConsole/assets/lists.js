@@ -13,7 +13,7 @@ export function filterBar(view, extra = []) {
 	])
 }
 
-// Adds to each row of a page the subjects of the row's user.
+// Adds the subjects of the row's user, which are the issuers' names for the user, to each row of a page.
 export const named = name => ({ [name]: rows, users }) => {
 	for (const row of rows) row.subjects = users.find(each => each.id === row.user_id && each.organization_id === row.organization_id)?.subjects
 }

@@ -128,7 +128,7 @@ async function types(view, place, it) {
 	}
 }
 
-// Routes are shown only: sluice upstream import and the API set them.
+// Shows the routes without a form, because only `sluice upstream import` and the API set them.
 const routes = row => h('div', h('p.strong', 'Routes'), h('pre.json', { tabindex: '0', role: 'group', 'aria-label': 'Routes' }, quoted(JSON.stringify(row.routes, null, 2), 8_000)))
 
 async function users(view, place, it) {

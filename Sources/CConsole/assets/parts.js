@@ -48,7 +48,7 @@ export const deviceLink = (organization, user, device) => copyable(device, link(
 // An integer id is a number in a response, and a large one is text.
 export const entityLink = (organization, type, id, ...shown) => copyable(id, link(entityPath(organization, type, id), shown, shortId(id)))
 
-// The names of organizations, as far as responses have contained them.
+// The names of organizations that responses have contained so far.
 const names = new Map()
 export const learnNames = organizations => { for (const { id, name } of organizations) names.set(id, name) }
 

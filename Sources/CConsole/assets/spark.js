@@ -3,8 +3,8 @@ import { figure, svg } from './dom.js'
 
 const [WIDTH, HEIGHT] = [240, 44]
 
-// Returns a chart of a rate. `samples` are values at intervals of `step` seconds, the last of them now. Null values, and
-// the part of the `period` in seconds before the first value, are unknown.
+// Returns a chart of a rate during the last `period` seconds. `samples` are values at intervals of `step` seconds, and
+// the last value is the present rate. Null means an unknown rate. The rate before the first sample is unknown, too.
 export function spark(samples = [], { label, step, period = 3_600, kind = '' }) {
 	const values = [...Array(Math.max(0, period / step - samples.length)).fill(null), ...samples]
 	const known = values.filter(value => value != null), name = `${label} in the last ${period > 3_600 ? 'day' : 'hour'}`

@@ -18,7 +18,7 @@ const curl = (path, more = '') => `curl -sS -w '\\n' '${me.demo.api ?? 'http://1
 
 const command = (label, text) => h('div', h('pre.json', { tabindex: '0', role: 'group', 'aria-label': label }, text), copyButton(text))
 
-// Returns the card, or null: for a gateway that is not one of `sluice dev`, and after the operator has closed it.
+// Returns the card; null if `sluice dev` did not start the gateway, or if the operator has closed the card.
 export function firstSteps(view) {
 	if (!me.demo || localStorage.getItem(STORED) === 'off') return null
 	const { organization_id: organization, user_id: user } = me.demo

@@ -69,7 +69,8 @@ const MEANS = {
 	429: 'The upstream is reachable, but limits the rate of requests.',
 }
 
-// A response of 4xx shows that the upstream is reachable; of these, only a refused credential prevents mutations.
+// A 4xx response shows that the upstream is reachable. It is a problem only if the upstream refuses the credential, or
+// if a proxy refuses the gateway.
 const judge = status => status >= 200 && status < 400 ? 'good' : MEANS[status] === CREDENTIAL || !(status >= 400 && status < 500) || status === 407 ? 'bad' : ''
 
 function probe(view, address) {

@@ -27,8 +27,8 @@ public final class ReplicationStream: Sendable {
         ///
         /// The server disconnects a silent reader after its `wal_sender_timeout`, a minute by default.
         public var statusInterval: Duration = .seconds(10)
-        /// Whether the stream, while it has no unconfirmed changes, confirms everything that the server has sent, such
-        /// as changes of other tables.
+        /// Whether the stream itself confirms the server's position while the reader has no unconfirmed changes. The
+        /// server can then discard its log even if it contains only changes of other tables.
         ///
         /// Set it to false if the reader must store each position before the server receives it. The reader then
         /// confirms ``ReplicationStream/idlePosition`` itself.

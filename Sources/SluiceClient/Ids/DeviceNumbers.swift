@@ -55,9 +55,9 @@ struct DeviceNumbers {
         try Bool.fetchOne(db, sql: "SELECT has_other_numbers FROM sluice_device") ?? false
     }
 
-    /// Returns whether this database is a copy from another phone that has not yet received its own numbers for
-    /// entities with integer server ids. Only a number can identify such an entity in a write. The pull from the
-    /// beginning returns the numbers.
+    /// Returns whether numbers of this device are missing for entities with integer server ids. This is the case after
+    /// the database was copied from another phone, until the pull from the beginning has returned the numbers. In a
+    /// write, only a number can identify such an entity.
     func areMissing() throws -> Bool {
         guard try Self.areOthers(db), try Feed.read(db).isSnapshot else { return false }
         return try entities.contains { entity in

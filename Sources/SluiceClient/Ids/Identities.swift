@@ -153,7 +153,7 @@ final class Identities {
         return String(key)
     }
 
-    /// Records the device's number for an entity whose key on the phone is different.
+    /// Records the device's number for an entity whose key on the phone differs from this number.
     private func renumber(_ known: IDMapping, to number: JSON, _ entity: EntitySync) throws -> String {
         let type = entity.entityType
         if let other = try IDMapping.of(type, clientID: number, db), other.key != known.key {
@@ -201,8 +201,9 @@ final class Identities {
         return true
     }
 
-    /// Makes the phone use the server id for an entity from now on, although the phone has created the entity. If
-    /// another device has sent the create, the gateway has no number of this device for the entity.
+    /// Makes the phone use the server id, not its own number, for an entity that the phone has created. This is
+    /// necessary if another device has sent the create, because the gateway then has no number of this device for the
+    /// entity.
     func forgetNumber(_ number: JSON?, of name: EntityName) throws {
         guard let number, let known = try mapping(name), known.clientID?.id == number.id, known.serverID?.string != nil
         else { return }

@@ -14,8 +14,8 @@ struct KeyRewriter {
 
     /// Replaces the row's key by the server id (``EntitySync/Keys/rewritten``).
     ///
-    /// - Returns: the new key. If the column cannot hold the server id, or one of the app's constraints prevents the
-    ///   change, it is the old key.
+    /// - Returns: the row's key after the call: the new key, or the old key if the column cannot hold the server id or
+    ///   if one of the app's constraints prevents the change.
     func rewrite(_ mapping: IDMapping, _ entity: EntitySync, to serverID: JSON) throws -> String {
         let text = serverID.string ?? serverID.text
         let key = UUID(text: text)?.wire ?? text
@@ -57,7 +57,7 @@ struct KeyRewriter {
     /// entity.
     ///
     /// - Returns: the key of the remaining row. If one of the app's constraints prevents the change, both rows remain,
-    ///   and it is the old key.
+    ///   and the result is the key of `mapping`.
     func merge(_ mapping: IDMapping, into other: IDMapping, _ entity: EntitySync) throws -> String {
         if let old = entity.key.databaseValue(of: mapping.key) {
             let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
@@ -70,7 +70,7 @@ struct KeyRewriter {
             guard isMerged else { return mapping.key }
         }
         try ServerSnapshot.delete(EntityName(entity.entityType, mapping.key), db)
-        // rows that wait for this row need not wait any longer, because the other row exists or is itself held
+        // rows that wait for `other` need not wait any longer, because its row exists or is itself held
         try db.execute(
             sql: """
                 UPDATE sluice_held SET waits_for_type = NULL, waits_for_key = NULL

@@ -10,9 +10,9 @@ public enum PendingWrites: Sendable {
 }
 
 extension SluiceClient {
-    /// Returns the writes that are pending or wait for a decision. Each line is a JSON object, which contains the
-    /// mutation as it is sent to the gateway, and the mutation's `status`. Use the text for support, or as a backup
-    /// before an erasure.
+    /// Returns the writes that are pending or wait for a decision, as text with one line for each write. A line is a
+    /// JSON object, which contains the mutation as it is sent to the gateway, and the mutation's `status`. Use the text
+    /// for support, or as a backup before an erasure.
     public func export() async throws -> Data {
         try await database.read { db in
             var lines = Data()

@@ -92,8 +92,9 @@ struct Enqueuing {
             needed.append(ClientName(name.entityType, localID))
         }
         var version = options.isChecked && operation != .create ? try baseVersion(name) : nil
-        // the user saw a state from before another writer's change, so the write must be a conflict. A version above 1
-        // might be within a series of one writer's changes, which is not a conflict (`docs/rules.md`, conflicts).
+        // the user saw a state from before another writer's change, so the write must be a conflict. The stored version
+        // may include that change, and would then not cause a conflict. Any version above 1 might be within a series of
+        // one writer's changes, which is not a conflict either (`docs/rules.md`, conflicts).
         if version != nil, try isOverlapping || isHeld(name) { version = 1 }
         var row = row(operation.rawValue, entity, options)
         (row.key, row.localID, row.serverID) = (name.key.isEmpty ? nil : name.key, localID, serverID)

@@ -73,8 +73,8 @@ public struct Write: Sendable {
 
     /// Updates the entity of a row that the app has just changed.
     ///
-    /// The write is a merge patch (RFC 7396) with the columns that differ from the known entity. If no column differs,
-    /// nothing is sent.
+    /// The write is a merge patch (RFC 7396) with the columns that differ from the entity that the library has stored.
+    /// If no column differs, nothing is sent.
     ///
     /// - Throws: errors of the record's encoding.
     public static func update<Record: Syncable>(_ record: Record, options: Options = Options()) throws -> Write {

@@ -6,7 +6,8 @@ final class RowWriter {
         case unchanged
         /// The row was inserted, updated or deleted.
         case inserted
-        /// The row could not be written, for this reason. The entity is the row for which it waits.
+        /// The row could not be written. The values are the reason, and the row for which this row waits, if there is
+        /// one.
         case kept(String, EntityName?)
     }
 

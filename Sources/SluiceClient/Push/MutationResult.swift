@@ -55,7 +55,8 @@ struct MutationResult: Sendable {
         omitsError = member("omitted")?.array?.contains("error") ?? false
     }
 
-    /// The server's state of the entity, if the response contains it. This state applies instead of the mutation.
+    /// The present entity at the server, if the mutation's error contains the entity. In that case, the mutation did
+    /// not take effect.
     var current: JSON? { error?["current"].flatMap { $0.isNull ? nil : $0 } }
 
     /// Whether the gateway's watermark covers the mutation's number, although the gateway does not have the mutation.

@@ -40,8 +40,9 @@ struct PushAnswer {
     /// Assigns new numbers to writes that were rejected because another phone has used their numbers. The other phone
     /// was set up from the same backup, so the gateway treats both phones as one device.
     ///
-    /// - Parameter moment: the decision about older writes is left to a person. The gateway may have accepted these
-    ///   writes so long ago that it has deleted their idempotency records. It would then apply them twice.
+    /// - Parameter moment: only writes that were made after this time are renumbered. The decision about older writes
+    ///   is left to a person, because the gateway may have accepted them so long ago that it has deleted their
+    ///   idempotency records. It would then apply them twice.
     /// - Returns: whether any write was renumbered.
     func renumber(_ answer: JSON, _ batch: PushBatch, writtenAfter moment: Date) throws -> Bool {
         let created = Dictionary(uniqueKeysWithValues: batch.rows.map { ($0.id, $0.createdAt) })

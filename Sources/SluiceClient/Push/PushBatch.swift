@@ -67,8 +67,9 @@ extension PushBatch {
 
     /// Returns accepted mutations whose outcome the phone has not received.
     ///
-    /// If a restored gateway accepted one of these mutations, it would no longer request earlier mutations that it has
-    /// lost. For this reason, the push of these mutations has `after_sequence`, too.
+    /// If a restored gateway accepted one of these mutations again, it would no longer request earlier mutations that
+    /// it has lost. A restored gateway refuses the push of these mutations, because the push contains
+    /// ``afterSequence``.
     ///
     /// - Parameter after: only mutations with a higher number are returned, so that repeated calls request all
     ///   mutations in turn.

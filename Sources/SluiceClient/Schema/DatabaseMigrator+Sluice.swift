@@ -66,7 +66,22 @@ extension DatabaseMigrator {
     }
 
     // Do not change comments within CREATE TABLE. SQLite stores them as part of the schema, and with
-    // `eraseDatabaseOnSchemaChange`, GRDB erases the file if they change.
+    // `eraseDatabaseOnSchemaChange`, GRDB erases the file if they change. These columns need more explanation:
+    //
+    // - `accepted_sequence`: the watermark that the gateway last returned.
+    // - `generation`: the number of the last pull from the beginning. In `sluice_base`, it is the number of the last
+    //   such pull that contained the entity. When a pull ends, entities with a lower number are removed.
+    // - `idempotency_key`: not indexed, because no query searches for it, and an index would add a changed page to the
+    //   write-ahead log of each write.
+    // - `local_id`, `server_id` of a mutation: the id of the entity in a push. At most one of the two is set.
+    // - `payload`, `edited_payload`: the payload that was pushed first, and a retry's payload, which replaces it. They
+    //   contain client ids unchanged.
+    // - `names`: the client ids of the creates that the mutation needs.
+    // - `is_shown`: whether the app's row shows the mutation, on top of the entity's base.
+    // - `overtaken`: the members that a later write has written while this mutation waits for a decision.
+    // - `result_server_id` and the columns up to `settled_at`: the gateway's last result for the mutation.
+    // - `settle_error`: the reason why the gateway refused a decision about the mutation.
+    // - `client_id` of a mapping: NULL if another user or the server created the entity.
     private static let outboxIDsBase = """
         -- This installation, in one row.
         CREATE TABLE sluice_device (

@@ -118,7 +118,7 @@ extension FailedWrite {
     ///
     /// ``SluiceClient/theirs(of:as:in:)`` returns the server's version.
     ///
-    /// - Throws: ``SluiceError/configuration(_:)`` if the record's type is not that of the write; errors of the
+    /// - Throws: ``SluiceError/configuration(_:)`` if the record does not have the write's entity type; errors of the
     ///   record's decoding.
     public func record<Record: Syncable & FetchableRecord>(as type: Record.Type, in db: Database) throws -> Record? {
         let sync = Record.sync

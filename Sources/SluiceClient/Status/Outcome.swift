@@ -18,7 +18,7 @@ public enum Outcome: Sendable, Hashable {
     /// The write was discarded.
     case discarded
 
-    /// Whether the state can only change by a person's decision.
+    /// Whether the state no longer changes without a person's decision.
     public var isSettled: Bool {
         switch self {
         case .applied, .failed, .discarded: true

@@ -29,7 +29,7 @@ extension SluiceClient {
     /// not synchronized have the values of the app's row.
     ///
     /// - Returns: nil if the server has no such entity, or it was deleted.
-    /// - Throws: ``SluiceError/configuration(_:)`` if the record's type is not that of the write.
+    /// - Throws: ``SluiceError/configuration(_:)`` if the record does not have the write's entity type.
     ///   ``SluiceError/invalid(_:)`` if a member does not fit its column. Errors of the record's decoding, for example
     ///   if there is no row that provides the value of a column that is not synchronized and must not be NULL.
     public func theirs<Record: Syncable & FetchableRecord>(

@@ -1,8 +1,8 @@
 import Foundation
 import GRDB
 
-/// Updates the numbers in the status shortly after a change, only once for all changes until then. Each count reads all
-/// waiting writes, and an app may enqueue a thousand writes in a second.
+/// Updates the numbers in the status shortly after a change. One update covers all changes until then, because each
+/// update reads all waiting writes, and an app may enqueue a thousand writes in a second.
 final class StatusCounter: Sendable {
     private static let pause = DispatchTimeInterval.milliseconds(50)
     private let database: any DatabaseWriter

@@ -4,7 +4,7 @@ import GRDB
 struct EntityMap: Sendable {
     let entities: [EntitySync]
     private let byType: [String: EntitySync]
-    /// For each entity type, the columns that reference it, with their entities.
+    /// For each entity type, the columns that reference it, each with the entity to which the column belongs.
     let referrers: [String: [(entity: EntitySync, column: SyncedColumn)]]
 
     /// - Throws: ``SluiceError/configuration(_:)`` for types, columns or references that do not match.

@@ -28,7 +28,8 @@ extension SyncWorker {
             }
             isFirst = false
             status.update { $0.phase = .pulling }
-            // must be called before the request, because the response may not contain changes whose events arrive later
+            // called before the request: if an event arrives during the request, the response may lack the event's
+            // change, and another pull is needed
             beginPull()
             switch try await send(request(feed, device, numbers)) {
             case .ok(let answer):
@@ -59,8 +60,9 @@ extension SyncWorker {
                 let hasLost = try await register()
                 let hasLostMore = try await recheckEnded()
                 if hasLost || hasLostMore { try await push() }
-                // the pull starts after the push, because it contains no tombstone of an entity that the push has
-                // created and deleted; data on the phone are kept until the new pull has ended
+                // the new pull starts after the push, so that its end also removes entities that the push has created
+                // and deleted. The pull contains no tombstones of these entities. Data on the phone are kept until the
+                // pull has ended.
                 try await write { [map] db, now in
                     // a restored gateway may assign other numbers to the rows
                     if map.hasDeviceIDs { try DeviceNumbers.noteOthers(db) }

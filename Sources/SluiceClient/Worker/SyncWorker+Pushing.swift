@@ -150,7 +150,7 @@ extension SyncWorker {
     /// results.
     private static let cutResults = 20
 
-    /// Reads mutations whose entity did not fit the response to a push.
+    /// Reads mutations whose entities were too large for the response to a push.
     ///
     /// The push has already been applied, so a failure in this step leaves the results as they are.
     private func readCut(_ results: [MutationResult]) async {

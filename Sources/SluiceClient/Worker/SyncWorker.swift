@@ -64,7 +64,7 @@ actor SyncWorker {
     /// The start of the turn. If a push of this turn leaves mutations open, a later turn checks them, even if this turn
     /// takes long.
     private(set) var turnBegan = ContinuousClock.now
-    /// The turn in which the gateway last returned the state of the user's queue.
+    /// The start of the turn in which the gateway last returned the state of the user's queue.
     var queueNotedAt: ContinuousClock.Instant?
     private var reopenedInTurn: ContinuousClock.Instant?
     private var renumbered: (turn: ContinuousClock.Instant?, count: Int) = (nil, 0)
@@ -451,7 +451,7 @@ actor SyncWorker {
 }
 
 extension SyncWorker.Stop {
-    /// Whether the other stages would have the same result.
+    /// Whether the other stages of the turn would end for the same reason.
     var isForAll: Bool {
         switch self {
         case .again(let trouble): trouble.isOffline

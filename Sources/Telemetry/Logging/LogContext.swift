@@ -2,7 +2,7 @@ package import Logging
 
 /// The request for which a task works.
 ///
-/// All log lines of the task contain the request's ids, including the lines of code that has no access to the request.
+/// All log lines of the task contain the request's ids, even if the code that logs a line has no access to the request.
 /// For example, an operator can find a line about a refused SQL statement by the id that the client received.
 package struct LogContext: Sendable {
     /// The current task's request; nil for work that does not belong to a request.

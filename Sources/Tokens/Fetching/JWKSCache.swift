@@ -81,8 +81,8 @@ final class JWKSCache: Sendable {
 
     /// Applies a fetch's answer.
     ///
-    /// Keys that are no longer published are removed. After a failure, the keys are kept. Waiting requests do not
-    /// continue before the caller calls ``release()``, once the verifier uses the new keys.
+    /// Keys that are no longer published are removed. After a failure, the keys are kept. Waiting requests continue
+    /// when the caller calls ``release()``, after the verifier has received the new keys.
     func finish(_ answer: KeySetAnswer, at now: Timestamp) async -> Result {
         switch answer {
         case .failed(let reason):
