@@ -7,7 +7,7 @@ extension ConnectionDriver {
     private static let maximumMessage = 0x3fff_0000
     /// If a send buffer exceeds this size, the connection should be replaced, because libpq never makes the buffer
     /// smaller.
-    private static let replacementAge = 16 << 20
+    private static let replacementBytes = 16 << 20
 
     /// Sends all queries with one Sync and collects their results.
     ///
@@ -99,7 +99,7 @@ extension ConnectionDriver {
             }
             steps.append(.execute(index))
         }
-        if bytes > Self.replacementAge { needsReplacement = true }
+        if bytes > Self.replacementBytes { needsReplacement = true }
         return (steps, nil)
     }
 

@@ -11,7 +11,7 @@ final class ReplicationDriver {
     /// The position up to which the server has sent everything for this stream.
     private var sent = LogPosition.zero
     /// The position that was last reported to the server.
-    private var told = LogPosition.zero
+    private var reported = LogPosition.zero
     private var isAnswerDue = false
     /// The number of bytes that were received of a message that is still incomplete.
     private var bytesOfPart = 0
@@ -111,7 +111,7 @@ final class ReplicationDriver {
                 guard bytesOfPart <= source.maximumMessageBytes else { throw tooLarge() }
             }
             let progress = self.progress
-            if isAnswerDue || progress > told || ContinuousClock.now >= nextStatus {
+            if isAnswerDue || progress > reported || ContinuousClock.now >= nextStatus {
                 try tell(progress)
                 nextStatus = ContinuousClock.now + source.statusInterval
             }
@@ -180,7 +180,7 @@ final class ReplicationDriver {
         add(PostgresTimestamp(microseconds: Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1_000).wire)
         add(UInt8(0))
         guard handle.putCopyPart(bytes) else { throw lost() }
-        (told, isAnswerDue) = (progress, false)
+        (reported, isAnswerDue) = (progress, false)
     }
 
     /// Waits for the socket, a signal or the deadline. Returns whether the socket is ready.

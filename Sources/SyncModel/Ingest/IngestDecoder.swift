@@ -133,8 +133,8 @@ package struct IngestDecoder {
             isDeleted = value.bool
             if isDeleted == nil { report("/deleted", Rule.memberType, "deleted must be true or false") }
         case "private" where form == .line:
-            if let told = value.bool {
-                isPrivate = told
+            if let flag = value.bool {
+                isPrivate = flag
             } else {
                 report("/private", Rule.memberType, "private must be true or false")
             }

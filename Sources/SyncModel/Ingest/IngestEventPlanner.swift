@@ -85,12 +85,12 @@ struct IngestEventPlanner {
         // if the last write came from elsewhere, the event may contain more than the effect of the gateway's request
         let mayAdd = stored?.lastWriter == .elsewhere && !isKnown(stored, state)
         if let cause, cause.content != nil, !mayAdd { return echo(of: cause, stored, &state) }
-        let told = state.requests(about: key).filter { $0.identifiesByValue(at: context.now) }
-        if let version = event.mark.version, let sent = told.first(where: { $0.version == version }), !mayAdd {
+        let requests = state.requests(about: key).filter { $0.identifiesByValue(at: context.now) }
+        if let version = event.mark.version, let sent = requests.first(where: { $0.version == version }), !mayAdd {
             return echo(of: sent, stored, &state)
         }
         if isKnown(stored, state) { return answer(.stale, stored) }
-        let isCompared = told.contains { $0.content != nil }
+        let isCompared = requests.contains { $0.content != nil }
         if !isCompared, let stored, let folded = try fold(over: stored, &state) { return folded }
         state.settle(key)
         if let origin = event.originKey { state.settle(origin) }
@@ -100,7 +100,7 @@ struct IngestEventPlanner {
         var content: ContentHash?
         if isCompared {
             content = ContentHash(of: next)
-            if let content, let sent = told.first(where: { $0.content == content }) {
+            if let content, let sent = requests.first(where: { $0.content == content }) {
                 state.use(sent)
                 if !mayAdd { return echo(of: sent, stored, &state) }
             }
@@ -231,7 +231,7 @@ struct IngestEventPlanner {
 
     private func checkOwner(_ stored: EntityState?) throws(Problem) {
         guard type.visibility == .user else { return }
-        guard let stored, !stored.isNobodysTombstone else {
+        guard let stored, !stored.isTombstoneWithoutOwner else {
             // a deletion needs no owner here, because no user sees the entity or its deletion
             guard owner != nil || event.operation == .delete else {
                 let detail = "owner is required: an entity of '\(type.name)' is only visible to its owner"
@@ -269,7 +269,7 @@ struct IngestEventPlanner {
     private func written(_ document: [UInt8]?, over stored: EntityState?) -> EntityState {
         if let stored {
             var next = stored.written(document, isDeleted: document == nil, by: .elsewhere)
-            if let owner, stored.isNobodysTombstone { next.owner = owner }
+            if let owner, stored.isTombstoneWithoutOwner { next.owner = owner }
             return next
         }
         return EntityState(
@@ -315,7 +315,7 @@ extension EntityState {
     ///
     /// The entity was deleted before any user saw it, or together with its owner. An event about this entity is treated
     /// like an event about a new entity.
-    fileprivate var isNobodysTombstone: Bool {
+    fileprivate var isTombstoneWithoutOwner: Bool {
         isDeleted && (owner == Writer.elsewhere.user || owner == Writer.erased)
     }
 }

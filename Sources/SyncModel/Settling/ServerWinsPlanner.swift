@@ -79,7 +79,7 @@ public struct ServerWinsPlanner {
     /// - Parameters:
     ///   - state: the entity after the change.
     ///   - isOutline: whether to omit the document.
-    private func told(
+    private func reported(
         of state: EntityState?,
         _ user: UUID,
         isOutline: Bool
@@ -115,7 +115,7 @@ public struct ServerWinsPlanner {
         let record = subject.record
         let isVisible = state?.isVisible(to: user, subject.type.visibility, subject.access) ?? false
         let isOutline = isOneOfMany && isVisible && state?.isLarge ?? false
-        let (version, current) = told(of: state, user, isOutline: isOutline)
+        let (version, current) = reported(of: state, user, isOutline: isOutline)
         var discard = MutationDiscard(
             node: DependencyNode(record),
             resolution: .serverWins,

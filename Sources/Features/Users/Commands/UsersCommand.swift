@@ -58,7 +58,7 @@ struct AddUserCommand: AsyncParsableCommand {
 
     func run() async throws {
         let called = try await issuer.resolve(subject, options.options)
-        guard !called.isNobody else {
+        guard !called.isUnknown else {
             throw Terminal.failure(
                 "the issuer's tokens contain only UUIDs (user_ids), so this text identifies no user",
                 ExitCode.validationFailure
@@ -206,7 +206,7 @@ extension IssuerOption {
         /// The user's own id, if the issuer's tokens contain user ids.
         let id: UUID?
         /// Whether every token with this subject is refused.
-        let isNobody: Bool
+        let isUnknown: Bool
 
         /// Finds the user, who may have been created under earlier settings.
         func find(_ administration: Administration, in organization: UUID) async throws(Problem) -> UserRow? {
@@ -221,14 +221,14 @@ extension IssuerOption {
         let subject = Subject(issuer: try await resolve(options), text: text)
         // an operator's machine may have no token settings; in this case the text is a subject
         guard let configuration = try? await options.load().tokenConfiguration() else {
-            return Called(subject: subject, id: nil, isNobody: false)
+            return Called(subject: subject, id: nil, isUnknown: false)
         }
         do {
             let user = try configuration.user(called: text, by: subject.issuer)
-            if case .id(let id) = user { return Called(subject: subject, id: id, isNobody: false) }
-            return Called(subject: subject, id: nil, isNobody: false)
+            if case .id(let id) = user { return Called(subject: subject, id: id, isUnknown: false) }
+            return Called(subject: subject, id: nil, isUnknown: false)
         } catch {
-            return Called(subject: subject, id: nil, isNobody: true)
+            return Called(subject: subject, id: nil, isUnknown: true)
         }
     }
 }

@@ -101,7 +101,7 @@ package struct UserErasing: Sendable {
     }
 
     /// Continues an abandoned erasure, including the request to its upstream. Returns false if no erasure is abandoned.
-    package func goOnWithAny() async throws(Problem) -> Bool {
+    package func continueAny() async throws(Problem) -> Bool {
         guard let erasure = try await claim(asks: true, excluding: []) else { return false }
         let remaining = try await eraseHere(erasure)
         if remaining.state == .telling { _ = try await askUpstream(remaining) }
@@ -362,8 +362,8 @@ package struct UserErasing: Sendable {
         try await eraseElsewhere(erasure)
         try await destroyKeys(erasure)
         // reads only the endpoint: the other settings may be sealed, and the erasure has needed no key so far
-        let told = try await pool.run([ErasureStatements.endpoint(organization: lane.organization)])[0]
-        if told.isEmpty { return try await finish(erasure) }
+        let endpoint = try await pool.run([ErasureStatements.endpoint(organization: lane.organization)])[0]
+        if endpoint.isEmpty { return try await finish(erasure) }
         return try await move(erasure, to: .telling)
     }
 

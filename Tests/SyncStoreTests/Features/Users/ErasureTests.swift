@@ -397,15 +397,15 @@ import Testing
         }
         let restarted = try await Gateway(replicaOf: gateway)
         restarted.clock.set(gateway.clock.now)
-        #expect(try await restarted.store.erasing.goOnWithAny() == false, "another gateway may be running the erasure")
+        #expect(try await restarted.store.erasing.continueAny() == false, "another gateway may be running the erasure")
         restarted.clock.advance(seconds: UserErasing.claimSeconds + 1)
         #expect(try await restarted.store.erasing.backlog().count == 1)
-        #expect(try await restarted.store.erasing.goOnWithAny())
+        #expect(try await restarted.store.erasing.continueAny())
         #expect(try await restarted.store.erasing.backlog().count == 0)
         #expect(try await gateway.mentions(of: one.user.lowercased, in: organization.id) == [:])
         #expect(try await gateway.rows("SELECT DISTINCT version || ' ' || is_deleted FROM entities") == ["2 true"])
         #expect(try await gateway.rows("SELECT count(*)::text FROM erased_names") == ["91"])
-        #expect(try await restarted.store.erasing.goOnWithAny() == false)
+        #expect(try await restarted.store.erasing.continueAny() == false)
     }
 
     // MARK: - The upstream
@@ -446,19 +446,19 @@ import Testing
         erasing.upstream = upstream
         for (attempt, reason) in ["the upstream answered 500", "it timed out"].enumerated() {
             gateway.clock.advance(seconds: 200)
-            #expect(try await erasing.goOnWithAny())
-            #expect(try await erasing.goOnWithAny() == false, "the next attempt follows after a pause")
+            #expect(try await erasing.continueAny())
+            #expect(try await erasing.continueAny() == false, "the next attempt follows after a pause")
             let rows = try await gateway.rows("SELECT state || ' ' || attempts || ' ' || last_error FROM user_erasures")
             #expect(rows == ["telling \(attempt + 1) \(reason)"])
         }
         // nothing is sent while the organization is suspended
         try await one.execute("UPDATE organizations SET status = 'suspended' WHERE id = '\(organization)'")
         gateway.clock.advance(seconds: 7_200)
-        #expect(try await erasing.goOnWithAny())
+        #expect(try await erasing.continueAny())
         #expect(upstream.requests.count == 2)
         try await one.execute("UPDATE organizations SET status = 'active' WHERE id = '\(organization)'")
         gateway.clock.advance(seconds: 61)
-        #expect(try await erasing.goOnWithAny())
+        #expect(try await erasing.continueAny())
         #expect(upstream.requests.count == 3)
         let done = try await erasing.erase(one.user, in: organization)
         #expect(done?.state == .done && done?.lastError == nil)

@@ -26,16 +26,16 @@ struct TableReader: Sendable {
     private let includesOldRows: Bool
 
     /// - Throws: the defect of the table or of its settings, and how to correct it.
-    init(_ table: FollowedTable, _ told: [FollowedColumn]) throws(SourceFailure) {
+    init(_ table: FollowedTable, _ announced: [FollowedColumn]) throws(SourceFailure) {
         self.table = table
-        let renamings = table.renamings(of: told.lazy.map(\.name))
-        let columns = told.map { column in
+        let renamings = table.renamings(of: announced.lazy.map(\.name))
+        let columns = announced.map { column in
             FollowedColumn(name: renamings[column.name] ?? column.name, type: column.type, isKey: column.isKey)
         }
         var places: [ByteExactString: Int] = [:]
         for (index, column) in columns.enumerated() where places[column.name] == nil { places[column.name] = index }
         for (role, column) in table.wanted where places[column] == nil {
-            throw Self.lack(of: column, as: role, table, told)
+            throw Self.lack(of: column, as: role, table, announced)
         }
         let place = { (name: String?) -> Int? in name.flatMap { places[$0] } }
         ids = table.ids.compactMap(place)
@@ -82,16 +82,16 @@ struct TableReader: Sendable {
         of column: String,
         as role: String,
         _ table: FollowedTable,
-        _ told: [FollowedColumn]
+        _ announced: [FollowedColumn]
     ) -> SourceFailure {
-        let names = told.prefix(listedColumns).map { "'\($0.name)'" }.joined(separator: ", ")
+        let names = announced.prefix(listedColumns).map { "'\($0.name)'" }.joined(separator: ", ")
         return SourceFailure(
             """
             Table \(table.name) has no column '\(column)', which the settings name in '\(role)', at this position of \
             the log. If the column had another name at that time, add that name to the table's 'renamed', or use it. \
             Otherwise the publication omits the column, or it was dropped: correct the publication or the settings. \
             The table has \(names)\
-            \(told.count > listedColumns ? " and others" : "").
+            \(announced.count > listedColumns ? " and others" : "").
             """
         )
     }
