@@ -53,7 +53,7 @@ struct TokenKeySet: Sendable {
     }
 
     /// Whether a key has this id.
-    func knows(_ id: String) -> Bool { keys.contains { $0.id == ByteExactString(id) } }
+    func contains(_ id: String) -> Bool { keys.contains { $0.id == ByteExactString(id) } }
 }
 
 /// A key that may verify tokens, with its algorithm.

@@ -223,7 +223,7 @@ package final class TokenVerifier: Sendable {
         if remote.keys == nil {
             return Refused(reason: .keysUnavailable(retryAfter: remote.secondsUntilDue(at: now)))
         }
-        let isUnknown = text.header.kid.map { !issuer.keys.knows($0) } ?? false
+        let isUnknown = text.header.kid.map { !issuer.keys.contains($0) } ?? false
         return Refused(reason: isUnknown ? .unknownKey : reason, remote: isUnknown ? remote : nil)
     }
 }

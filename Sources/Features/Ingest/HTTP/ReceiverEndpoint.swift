@@ -92,7 +92,7 @@ struct ReceiverEndpoint: Sendable {
     /// Returns an id that represents the source in a request's path, whether or not this source exists. The same path
     /// always gives the same id.
     private static func stand(for parameters: [Substring]) -> UUID {
-        let organization = UUID(parsing: String(parameters[0])) ?? LaneKey.nobody.organization
+        let organization = UUID(parsing: String(parameters[0])) ?? LaneKey.unknown.organization
         return IngestSource.stand(in: organization, for: String(parameters[1].prefix(64)))
     }
 

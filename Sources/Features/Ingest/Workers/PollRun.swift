@@ -20,7 +20,7 @@ struct PollRun: Sendable {
     struct Result: Sendable {
         var outcome: SourceOutcome
         /// Whether more pages can be read immediately.
-        var goesOn = false
+        var hasMore = false
         var refused = 0
         /// The place of the first refused item, and the reason.
         var firstRefusal: String?
@@ -104,7 +104,7 @@ struct PollRun: Sendable {
                 let isOver = count >= configuration.pages || .now - began > .seconds(configuration.turn)
                 if isOver || isEnding() {
                     var result = finished(succeeded(planner, next, next, tally), tally)
-                    result.goesOn = true
+                    result.hasMore = true
                     return result
                 }
             }

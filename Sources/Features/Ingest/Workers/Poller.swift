@@ -123,7 +123,7 @@ package final class Poller: LeasedWorker {
             return false
         }
         record(result, claim)
-        return result.goesOn
+        return result.hasMore
     }
 
     /// Writes the result of a source's run. Retries while the database is unavailable.

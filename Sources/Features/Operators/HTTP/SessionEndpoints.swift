@@ -25,7 +25,7 @@ struct SessionEndpoints: Sendable {
         guard RequestOrigin(exchange.head).maySignIn else {
             throw Problem(.forbidden, "Only the console itself can sign in; Sec-Fetch-Site is a different site.")
         }
-        let text = try await bodies.withUnverifiedBody(of: exchange, addressedTo: LaneKey.nobody.user) { body, _ in
+        let text = try await bodies.withUnverifiedBody(of: exchange, addressedTo: LaneKey.unknown.user) { body, _ in
             try Self.table.read(body, into: "")
         }
         // the attempt is counted after the body was read, so that a client with many waiting bodies gets no additional

@@ -63,7 +63,7 @@ struct ExpiredFailures {
         """
         UPDATE mutations AS m
         SET payload = NULL, headers = NULL, sent_payload = NULL,
-            last_error = 'discarded by retention, for nobody settled it in time'
+            last_error = 'discarded by retention, because it was not settled in time'
         FROM \(AgedRetention.mutations.unnested(as: "k"))
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id
         """

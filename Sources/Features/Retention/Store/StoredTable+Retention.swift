@@ -18,11 +18,11 @@ extension StoredTable {
         UPDATE retention_places AS p
         SET mapping_client = CASE WHEN p.mapping_user = ANY (:users::uuid[]) THEN NULL ELSE p.mapping_client END,
             mapping_user = CASE WHEN p.mapping_user = ANY (:users::uuid[]) THEN NULL ELSE p.mapping_user END,
-            shrunk_id = CASE WHEN p.shrunk_user = ANY (:users::uuid[]) THEN \(nobody) ELSE p.shrunk_id END,
-            shrunk_user = CASE WHEN p.shrunk_user = ANY (:users::uuid[]) THEN \(nobody) ELSE p.shrunk_user END
+            shrunk_id = CASE WHEN p.shrunk_user = ANY (:users::uuid[]) THEN \(noUser) ELSE p.shrunk_id END,
+            shrunk_user = CASE WHEN p.shrunk_user = ANY (:users::uuid[]) THEN \(noUser) ELSE p.shrunk_user END
         WHERE p.organization_id = :organization
         """
     )
 
-    private static let nobody = "'00000000-0000-0000-0000-000000000000'::uuid"
+    private static let noUser = "'00000000-0000-0000-0000-000000000000'::uuid"
 }

@@ -19,7 +19,7 @@ struct UserJoinEndpoint: Sendable {
         _ = try URLQuery(of: exchange)
         let (organization, user) = try (exchange.uuid(at: 0), exchange.uuid(at: 1))
         let target = try await bodies.withBody(of: exchange) {
-            try UserJoinRow.table.read($0, into: LaneKey.nobody.user)
+            try UserJoinRow.table.read($0, into: LaneKey.unknown.user)
         }
         exchange.act?.record(into: target)
         let join = try await BlockingWork.run {

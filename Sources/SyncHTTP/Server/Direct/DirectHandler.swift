@@ -134,7 +134,7 @@ package struct DirectExchange: Sendable {
     /// The memory reservation of the response.
     let hold: ResponseMemoryLease
     /// The caller's user, after authentication.
-    var user = LaneKey.nobody
+    var user = LaneKey.unknown
 
     var headers: HTTPFields { head.headerFields }
 }

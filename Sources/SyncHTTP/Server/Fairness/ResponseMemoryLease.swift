@@ -22,7 +22,7 @@ package final class ResponseMemoryLease: Sendable {
     package static let mapping = 2 * WorkCost.mapping
 
     private struct State {
-        package var user = LaneKey.nobody
+        package var user = LaneKey.unknown
         /// The reserved bytes.
         package var held = 0
         /// Whether the request has a place among the concurrent reads of pages.
@@ -133,7 +133,7 @@ package final class ResponseMemoryLease: Sendable {
 
 extension LaneKey {
     /// The placeholder for requests without a user: requests of operators, and requests for public resources.
-    package static let nobody = LaneKey(
+    package static let unknown = LaneKey(
         organization: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
         user: UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
     )

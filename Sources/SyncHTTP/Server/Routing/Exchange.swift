@@ -18,7 +18,7 @@ package struct Exchange: Sendable {
     /// The budgets that all requests share.
     package let budgets: Budgets
     /// The caller's user, after authentication.
-    package var user = LaneKey.nobody
+    package var user = LaneKey.unknown
     /// The operator's token of the request, after authentication.
     package var operatorToken: OperatorToken?
     /// The end of the operator's session, in seconds since 1970; nil if the session does not end.
