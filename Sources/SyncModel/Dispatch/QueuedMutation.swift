@@ -36,7 +36,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public var resolution: ConflictResolution?
     /// Whether the last request of this revision may have taken effect although no answer arrived.
     public var isOutcomeUnknown = false
-    /// The number of consecutive 409s that an earlier attempt may have caused.
+    /// The number of consecutive 409s that may mean that the upstream still processes an earlier attempt.
     public var conflictRetries: Int16 = 0
     /// The state of a held mutation. Not nil while the operator's configuration may be the cause of the upstream's last
     /// answers.

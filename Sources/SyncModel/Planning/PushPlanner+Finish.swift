@@ -69,7 +69,7 @@ extension PushPlanner {
     }
 }
 
-/// The mappings that a push creates. Each mapping can be removed from this list once.
+/// The mappings that a push creates. The method `take` passes each mapping to `use` at most once.
 private struct CreatedMappings {
     private let mappings: [NewMapping]
     private var isTaken: [Bool]
@@ -108,14 +108,14 @@ public enum DocumentBounds {
 
 /// The stored documents that a push reads, patches and merges.
 ///
-/// A document counts only while the user sees it, because a refusal would otherwise show that it exists. So documents
-/// that become visible by a grant of the push itself are counted when their mutation runs.
+/// A document counts only if the user sees the entity. Otherwise a refusal would reveal that the entity exists.
+/// Documents that become visible by a grant of the push itself are counted when the mutation of their entity runs.
 struct DocumentCosts {
     private let context: PushPlanner.Context
     private let writer: Writer
     private var cost = WorkCost()
     private var seen: Set<EntityKey> = []
-    /// The entities that mutations name and that the user does not see before the push.
+    /// The entities that the push writes, and that the user does not see before the push.
     private var hidden: Set<EntityKey> = []
 
     init(_ context: PushPlanner.Context, by writer: Writer) {
@@ -154,7 +154,10 @@ struct DocumentCosts {
         throw .needsDocuments(unread(from: key, state, mutation, entities))
     }
 
-    /// Returns the keys of an unread document and of others that are visible now and fit into the limit with it.
+    /// Returns the entities with documents to read.
+    ///
+    /// These are the given entity, and further entities of its type with unread documents that the user sees now. The
+    /// total size of the documents is within the read limit.
     private func unread(
         from first: EntityKey,
         _ state: EntityState,

@@ -104,7 +104,8 @@ public struct PushPlanner {
         var plan = planner.finish(validator)
         plan.allowance = validator.newCount > 0 ? allowance?.bucket : nil
         plan.standing = allowance?.standing
-        // for a device above the limit, a push gets here only if no entry gets a record, for example if all are repeats
+        // if the device exceeds the limit, this line is reached only if no entry gets a record, for example because all
+        // entries are repeats
         if isOneTooMany { plan.acceptedSequence = snapshot.watermark }
         // an unknown device is stored only if one of its entries is stored; otherwise refused pushes could create an
         // unlimited number of devices

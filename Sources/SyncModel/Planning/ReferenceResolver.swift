@@ -31,7 +31,7 @@ struct ReferenceResolver {
     /// The payload with server ids; nil if there are no ids to replace.
     ///
     /// - Parameters:
-    ///   - related: the device ids in the payload's relations.
+    ///   - related: the device ids (entities' numbers on one device) in the payload's relations.
     ///   - unresolved: returns the replacement of an unresolved device id; nil to leave the number unchanged.
     func payload<Failure>(
         _ payload: JSONValue,
