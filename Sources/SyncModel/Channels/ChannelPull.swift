@@ -123,7 +123,8 @@ public struct ChannelPull: Sendable {
         }
     }
 
-    /// The lower bound of open stays: an open stay is read if its entity's last change is after this position.
+    /// The lower bound of open stays, which have not ended: an open stay is read if its entity's last change is after
+    /// this position.
     public var after: Int64 {
         switch step {
         case .apply(let application): application.position
@@ -131,7 +132,8 @@ public struct ChannelPull: Sendable {
         }
     }
 
-    /// The upper bound of open stays: an open stay is read if its entity's last change is at or before this position.
+    /// The upper bound of open stays, which have not ended: an open stay is read if its entity's last change is at or
+    /// before this position.
     public var upTo: Int64 {
         if case .apply(let application) = step, application.isGain { return cursor?.position ?? 0 }
         return .max
@@ -194,7 +196,7 @@ public struct ChannelPull: Sendable {
     public func verdict(on stay: Stay, of presence: Presence?) -> Verdict {
         let isLoss = if case .apply(let application) = step { !application.isGain } else { false }
         if !isLoss, stay.leftAt == nil, held.contains(stay.channel), let presence {
-            // the device needs no deletions of a channel that it did not have before
+            // a gained channel needs no tombstones, because the device did not have the channel's entities before
             return step != .changes && presence.isDeleted ? .skip : .show
         }
         guard !sees(presence), history.sawStay(in: stay.channel, from: stay.joinedAt, to: stay.leftAt) else {

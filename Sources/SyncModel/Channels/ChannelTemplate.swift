@@ -112,9 +112,9 @@ struct ChannelSubject {
         return ServerID(json: value).map { [$0.text] } ?? []
     }
 
-    /// The issuer's names of users at a JSON Pointer, which are the single value or the elements of an array.
+    /// The names that an issuer gave to users, read at a JSON Pointer.
     ///
-    /// Unlike an id, such a name is not changed.
+    /// These are the single value or the elements of an array. Unlike an id, such a name is not changed.
     func externalNames(at pointer: String, limit: Int) -> [String] {
         guard let value = document.value(at: pointer) else { return [] }
         func name(_ value: JSONValue) -> String? {

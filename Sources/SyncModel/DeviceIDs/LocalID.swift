@@ -131,7 +131,8 @@ public struct PushLocalIDs: Sendable {
     /// The entity types of entries, by the entry's index. Only types with relations that can contain device ids are
     /// included.
     private var types: [Int: EntityType] = [:]
-    /// The entries with ids that exceed ``limit``, if they are added to the ids of all earlier entries.
+    /// The entries that are left out, because with their ids and the ids of the earlier entries the push would exceed
+    /// ``limit``.
     private(set) var crowded: Set<Int> = []
     /// All device ids in the push, by the client id that represents the device id.
     ///

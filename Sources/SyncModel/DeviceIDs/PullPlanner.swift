@@ -19,7 +19,7 @@ public struct PullPlanner: Sendable {
         public let name: String
         /// The ids of the entities, in order of appearance and without duplicates.
         public fileprivate(set) var ids: [ServerID] = []
-        /// The device's numbers of the entities in ``ids``; nil for an entity without a number.
+        /// The device's number for each entity in ``ids``; nil for an entity without a number.
         public fileprivate(set) var numbers: [Int64?] = []
         /// The indices of the entities that get a number, in the order of assignment.
         public fileprivate(set) var wanted: [Int] = []

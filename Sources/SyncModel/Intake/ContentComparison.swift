@@ -3,8 +3,8 @@ import JSONText
 
 /// Compares a second attempt of a mutation with the first attempt (product rule 5).
 ///
-/// A client id or a device id is treated as equal to the server id to which it resolved. This server id is a UUID, an
-/// integer or a string.
+/// A client id or a device id (an entity's number on one device) is treated as equal to the server id to which it
+/// resolved. This server id is a UUID, an integer or a string.
 ///
 /// The comparison does not guess. The places of ids were stored with the first attempt, and only in such a place can
 /// the second attempt have another id. One of the two ids must be known to resolve to the other.
@@ -80,8 +80,8 @@ struct ContentComparison {
 
     /// Whether both attempts identify the entity by the same number.
     ///
-    /// The UUIDs can differ although the numbers are equal, because an installation can get a new device id and then
-    /// sends the same number again.
+    /// The UUIDs can differ although the numbers are equal: an installation can become a new device, and then sends the
+    /// same number again.
     private func isOwnNumber(_ stored: UUID, _ given: UUID) -> Bool {
         guard case .number(let number, stored)? = first.entity.client,
             case .number(number, given)? = self.given.entity.client
@@ -221,7 +221,7 @@ struct ContentComparison {
 
         /// The replacement at a place where the first attempt had a device id.
         ///
-        /// Nil if the value in the second attempt is an integer that is a known id of its device.
+        /// Nil if the value in the second attempt is an integer that is a known id of the device that pushed it.
         private func value(_ value: JSONValue, insteadOf number: Int64, _ related: LocalID?) -> CanonicalReplacement? {
             guard let type = comparison.relations[value.offset], value.int64 != number, let id = ServerID(json: value),
                 comparison.leads(

@@ -8,7 +8,7 @@ public enum LaneStep: Sendable {
     case settle([RequestResult])
     /// Apply a mutation to the built-in store.
     case apply(Dispatch)
-    /// Continue under a lease, after more of the mutations that wait for the given mutations are released.
+    /// Continue under a lease, and release further mutations that wait for the given mutations.
     case proceed(token: Int64, unblocking: [UUID])
 
     /// The lease under which the step is made; nil for a claim.
@@ -193,8 +193,8 @@ public struct LaneRequest: Sendable {
 
 /// The state of a worker that runs several mutations of a lane at the same time (product rule 19).
 public struct LaneProgress: Sendable {
-    /// The number of steps of which the worker received the results, since it claimed the lane. The claim is the first
-    /// step.
+    /// The number of steps since the worker claimed the lane. Only steps with results that the worker received are
+    /// counted. The claim is the first step.
     public var step: Int64 = 0
     /// The lane's mutations in flight, apart from the mutation of the step.
     public var flights: [LaneFlight] = []
@@ -204,7 +204,8 @@ public struct LaneProgress: Sendable {
     public var room = Int.max
     /// Whether the upstream's circuit lets one request through.
     public var isProbe = false
-    /// When the upstream's settings were last changed before it refused a batch; nil if it did not refuse a batch.
+    /// The time of the last change of the upstream's settings, if the upstream has refused a batch since this change;
+    /// otherwise nil.
     ///
     /// After an operator has changed the settings again, the gateway sends batches again.
     public var batchRefusal: Timestamp?
