@@ -20,8 +20,8 @@ public struct ChannelPull: Sendable {
     /// The requested channels that the user held at the target position of an application.
     ///
     /// While the loss of a channel is applied, an entity remains on the device only if it is in one of these channels.
-    /// A channel that the user gained after the target is not sufficient: the user may lose it again before its gain is
-    /// applied, and the entity would then remain on the device.
+    /// A channel that the user gained after the target is not sufficient: the user may lose this channel again before
+    /// its gain is applied, and the entity would then remain on the device.
     private let lasting: Set<ChannelID>?
     public let step: Step
     /// The position up to which all changes of grants are applied when the step begins.
@@ -80,8 +80,7 @@ public struct ChannelPull: Sendable {
             let before = counting(history.held(at: grants), requested)
             let after = counting(history.held(at: target), requested)
             let lost = before.subtracting(after).sorted().map { (isGain: false, channel: $0) }
-            // channels that were lost and granted again; these are listed again, because the device may not have their
-            // entities
+            // channels that were lost and granted again are listed again, because the device may not have their entities
             let again = before.intersection(after).filter { !history.holds($0, throughout: grants...target) }
             // a gained channel is not listed if the user has lost it again since
             let gained = after.subtracting(before).union(again).intersection(held).sorted()

@@ -139,7 +139,8 @@ public struct ChannelRules: Sendable, Hashable {
     public var grants: [ContentGrant]
     /// The visibility of the type before it had channels; nil if it always had channels.
     var former: Visibility?
-    /// The issuers for which a subject that is a UUID is the user's id; nil in a process without token settings.
+    /// The issuers for which the gateway uses a subject in the form of a UUID as the user's id; nil in a process
+    /// without token settings.
     ///
     /// A process without token settings cannot interpret a subject that is a UUID. This is a setting of the gateway,
     /// not of the type.

@@ -51,7 +51,7 @@ public struct PullPlanner: Sendable {
     private var entries: [Entry] = []
     private var targets: [Name] = []
     private let counters: [ByteExactString: Int64?]
-    /// The highest number on the page that the device already had, by type.
+    /// For each type, the highest number on the page among the numbers that the device already had.
     private var shown: [ByteExactString: Int64] = [:]
     /// The next number that the device would assign, by type.
     ///

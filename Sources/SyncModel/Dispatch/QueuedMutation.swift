@@ -121,7 +121,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
 /// The type is a class because a dispatch is passed between many functions and never changes.
 public final class Dispatch: Sendable {
     public let lane: LaneKey
-    /// The lease under which the outcome must be written.
+    /// The token of the lease under which the outcome must be written.
     public let token: Int64
     /// When the lease expires if the worker does not renew it.
     public let leasedUntil: Timestamp

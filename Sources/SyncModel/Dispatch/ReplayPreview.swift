@@ -27,8 +27,8 @@ public struct ReplayPreview: Sendable {
     /// There is no request if the mutation is not replayed to an upstream, cannot be sent in its present state, or has
     /// a body that is too large for an answer.
     ///
-    /// - Parameter surroundings: the inputs of the decision. Their `mappings` must contain each client id in the
-    ///   content that has a permanent id.
+    /// - Parameter surroundings: the inputs of the decision. Their `mappings` must contain every client id of the
+    ///   content for which a permanent id is known.
     public init?(of mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext, now: Timestamp) {
         let planner = DispatchPlanner(leaseSeconds: 3_600, routedBodyLimit: WorkBounds.answer)
         var (queued, surroundings) = (mutation, surroundings)

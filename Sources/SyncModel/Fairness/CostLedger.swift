@@ -191,7 +191,8 @@ struct CostLedger: Sendable {
     }
 }
 
-/// A queue of organizations in which an organization waits after a job until other organizations had the same time.
+/// A queue of organizations. After a job, an organization waits until the other organizations have used the same amount
+/// of time.
 ///
 /// Time is measured in microseconds of work. Each organization has a moment at which it becomes due, and each of its
 /// jobs delays this moment by the job's cost. Each round advances the present moment by one portion, and then every

@@ -120,7 +120,7 @@ struct IngestEventPlanner {
 
     /// Whether this event begins a new sequence of the entity's versions.
     ///
-    /// In this case, the earlier versions belong to another row.
+    /// In this case, the earlier versions belong to another row of the source, which had the same id.
     private func restartsVersions(over stored: EntityState?) -> Bool {
         switch event.lineage {
         case .continues: false
@@ -151,8 +151,7 @@ struct IngestEventPlanner {
         // an event that is not more recent than the known state need not wait
         if isKnown(stored, state) { return false }
         if state.requests(about: key).contains(where: { $0.isInFlight(at: context.now) }) { return true }
-        // a create in flight may have created the entity; creates that were sent after the arrival of the event cannot
-        // have done so
+        // a create in flight may have created the entity if the create was sent before the event arrived
         guard stored == nil, event.operation == .upsert, let first = state.firstCreates[type.name] else { return false }
         return first <= receivedAt
     }

@@ -14,7 +14,7 @@ import JSONText
 /// an id.
 struct ContentComparison {
     struct Knowledge {
-        /// Returns the server ids of a client id, or of the client id that represents a device id.
+        /// Returns the server ids of a client id, or of the UUID that represents a device id.
         let serverIDs: (UUID) -> [ServerID]
         /// Returns whether a number is a known id of the device that pushed the second attempt.
         let isKnown: (LocalID) -> Bool

@@ -199,8 +199,8 @@ public final class LanePlan {
     /// Updates the lane's head from ``head``, and decides the worker's next ``turn``.
     ///
     /// - Parameters:
-    ///   - entities: the entities by organization, after ``settle(_:_:)`` of all steps of the group. The changes of
-    ///     entities are not written yet. Therefore ``head`` shows the earlier states.
+    ///   - entities: the entities by organization, after ``settle(_:_:)`` was called for all steps of the group. The
+    ///     changes of entities are not written yet. Therefore ``head`` shows the earlier states.
     ///   - waiting: entities with parked events.
     public func choose(
         by planner: DispatchPlanner,
@@ -220,7 +220,7 @@ public final class LanePlan {
     /// The lane's mutations in flight, except the mutations of the step.
     private var flights: [LaneFlight] { request.progress?.flights ?? [] }
 
-    /// Whether the lane may have several mutations in flight, or still has some from earlier steps.
+    /// Whether the lane may have several mutations in flight, or still has mutations in flight from earlier steps.
     ///
     /// If true, the caller sets ``window``.
     public var isConcurrent: Bool {

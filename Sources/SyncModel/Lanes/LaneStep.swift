@@ -11,7 +11,7 @@ public enum LaneStep: Sendable {
     /// Continue under a lease, and release further mutations that wait for the given mutations.
     case proceed(token: Int64, unblocking: [UUID])
 
-    /// The lease under which the step is made; nil for a claim.
+    /// The token of the lease under which the step is made; nil for a claim.
     public var token: Int64? {
         switch self {
         case .claim: nil
@@ -61,7 +61,8 @@ extension LaneStep {
     /// The maximum number of bytes of responses in a step that combines several outcomes.
     static let mostBytes = 1_048_576
 
-    /// The number of outcomes that the step writes, or of finished mutations whose waiters it releases. At least 1.
+    /// The number of outcomes that the step writes, or the number of finished mutations for which the step releases
+    /// waiting mutations. At least 1.
     public var weight: Int {
         switch self {
         case .claim, .apply: 1
@@ -78,7 +79,8 @@ extension LaneStep {
     /// Removes the next step from the waiting steps, and returns it; nil if no step waits.
     ///
     /// Combines the outcomes of several requests into one step, within the limits. Two creates that got the same server
-    /// id are written by separate steps, because the second step must find the device id that the first step stored.
+    /// id are written by separate steps, because the second step must find the device id (the entity's number on the
+    /// device) that the first step stored.
     public static func removeNext(from waiting: inout [LaneStep]) -> LaneStep? {
         guard case .settle(var results)? = waiting.first else { return waiting.isEmpty ? nil : waiting.removeFirst() }
         var (count, bytes) = (1, results.reduce(0) { $0 + $1.bytes })

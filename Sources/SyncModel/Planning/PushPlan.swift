@@ -22,7 +22,7 @@ public struct PushPlan: Sendable {
     public var confirmedIDs: [LocalID: ServerID] = [:]
     /// Device ids in waiting mutations.
     ///
-    /// When such a mutation runs, the gateway finds the server id by the client id that represents the device id.
+    /// When such a mutation runs, the gateway finds the server id by the UUID that represents the device id.
     public var pinnedIDs: Set<LocalID> = []
     /// The refused entries to record.
     public var rejections: [Rejection] = []

@@ -45,7 +45,7 @@ struct ReferenceResolver {
         return payload.rewritten(edits) { serverID(of: $0)?.replacement }
     }
 
-    /// The replacements of the device ids in relations. Each key is the client id that represents the device id.
+    /// The replacements of the device ids in relations. Each key is the UUID that represents the device id.
     func replacements<Failure>(
         of related: [LocalReference],
         unresolved: (LocalReference) throws(Failure) -> JSONReplacement?

@@ -266,8 +266,8 @@ public struct Seal: Sendable {
 
     /// A user's own key for sealing; nil if only the organization's key is used.
     ///
-    /// - Parameter isOwner: whether the value is a document, which is sealed with its owner's key. Writes of documents
-    ///   do not wait for the owner's key, because other users can write them.
+    /// - Parameter isOwner: whether the value is a document, which is sealed with its owner's key. A write of a
+    ///   document does not wait for the owner's key, because other users can write the document, too.
     private func own(_ user: UUID, isOwner: Bool, _ keys: DataKeys) throws(SealError) -> SymmetricKey? {
         guard let users, users.seals else { return nil }
         let name = LaneKey(organization: keys.organization, user: user)

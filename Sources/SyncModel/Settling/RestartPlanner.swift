@@ -272,16 +272,16 @@ public struct RestartPlanner {
     private mutating func send(_ idPointer: String) throws(Problem) {
         let current = ConflictState(error: subject.record.error)
         let serverID = ConflictState.entity(of: subject.record, current, idPointer)
-        // the client ids in a stored override are not replaced later; therefore its document and its path are made only
-        // if all of their client ids are resolved
+        // client ids in a stored override are not replaced later; therefore the override gets the conflict's document, or
+        // the server id in its path, only if all client ids in the payload or endpoint are resolved
         let isWaiting = content.payload?.uuids.contains(where: isWaitedFor) ?? false
         let sent = ClientWins.plan(
             operation: subject.record.operation,
             idSpace: subject.type.idSpace,
             endpoint: content.endpoint.map { resolver.path($0, own: nil) } ?? "",
             payload: resolvedPayload,
-            // if other writers have changed the entity since the conflict, the conflict's document is outdated; to send
-            // this document would undo their changes
+            // if other writers have changed the entity since the conflict, the conflict's document is outdated, and a
+            // request with this document would undo the changes of the other writers
             current: isWaiting || knowledge.isOvertaken ? nil : current?.documentOfConflict,
             serverID: content.endpoint?.uuids.contains(where: isWaitedFor) ?? false ? nil : serverID
         )
