@@ -197,8 +197,8 @@ struct Attempt {
 
     /// The outcome of a request without a response.
     ///
-    /// The mutation's hold is kept, because a missing response does not show whether the operator's configuration or
-    /// the mutation itself caused the earlier responses.
+    /// A held mutation (``AuthBackoff``) remains held, because a missing response does not show whether the operator's
+    /// configuration or the mutation itself caused the earlier responses.
     func notAnswered(_ reason: String) -> Outcome {
         var outcome = again(.unreachable, reason)
         if outcome.status == .pending { outcome.hold = mutation.hold }
@@ -227,8 +227,8 @@ struct Attempt {
 
     /// The outcome if the upstream rejects this mutation while it accepts other requests.
     ///
-    /// The response does not show the outcome of an earlier attempt, because a component in front of the upstream's API
-    /// may have sent the response.
+    /// If the outcome of an earlier attempt is unknown, it remains unknown. The response does not show this outcome,
+    /// because a component in front of the upstream's API may have sent the response.
     private func rejectedAlone(_ response: UpstreamResponse) -> Outcome {
         var outcome = failed(
             .upstreamRejected,

@@ -243,10 +243,10 @@ extension DispatchPlanner {
 extension DispatchDecision {
     /// An If-Match that matches no state of an entity.
     ///
-    /// The gateway uses this If-Match if a request's outcome is unknown, and another mutation has written the entity
-    /// since. The request must be sent again under the same idempotency key, because only the upstream has the outcome.
-    /// If the upstream received the request before, the upstream repeats its response to this key. Otherwise the
-    /// upstream rejects the request because of this If-Match.
+    /// The gateway uses this If-Match if a request's outcome is unknown, and another writer has changed the entity
+    /// after the mutation's base version. The request must be sent again under the same idempotency key, because only
+    /// the upstream has the outcome. If the upstream received the request before, the upstream repeats its response to
+    /// this key. Otherwise the upstream rejects the request because of this If-Match.
     static let passedValidator = #""base-version-was-passed""#
 
     /// The mutation's conflict with the entity in the feed; nil if the mutation can be sent.

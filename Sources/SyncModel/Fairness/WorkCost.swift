@@ -138,7 +138,7 @@ public struct WorkCost: Sendable, Equatable {
     public static func answer(to push: PushRequest) -> Int {
         let mutations = push.entries.lazy.compactMap(\.mutation)
         let named = mutations.reduce(0) { $0 + 1 + $1.references.count + $1.dependencyIDs.count }
-        // duplicates among the ids are removed only if their number can be large
+        // duplicate ids are removed only if the push can contain many of them
         let isLong = named > 4 * push.entries.count
         return answer(entries: push.entries.count, mappings: isLong ? TouchedMappings(push).clientIDs.count : named)
     }

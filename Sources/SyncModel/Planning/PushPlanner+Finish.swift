@@ -4,9 +4,9 @@ import FoundationEssentials
 extension PushPlanner {
     mutating func finish(_ validator: PushValidator) -> PushPlan {
         plan.rejections = Array(validator.rejections.values)
-        // if the lane already had queued mutations, a worker already runs the lane or will run it after a back-off; in
-        // the order of dependencies, the lane is woken nevertheless, because new mutations do not wait for that
-        // back-off
+        // a lane that already had queued mutations need not be woken, because a worker already runs it, or will run it
+        // after a back-off; in the order `dependencies`, the lane is woken nevertheless, because new mutations do not
+        // wait for this back-off
         let (before, after) = (snapshot.lane.queue.count, plan.lane.queue.count)
         if before == 0 || context.organization.settings.order == .dependencies && after > before {
             plan.lane.wake(now: context.now)
@@ -138,7 +138,7 @@ struct DocumentCosts {
             if state.unreadBytes > 0 { isCrowded = true }
         }
         try check()
-        // the documents of this push fit if they are read without those of other pushes
+        // the documents of this push fit into the read limit if they are read without the documents of other pushes
         if isCrowded { throw cost.read > DocumentBounds.light ? .requiresOwnBatch : .isCrowded }
     }
 

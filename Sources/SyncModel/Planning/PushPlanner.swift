@@ -135,8 +135,8 @@ public struct PushPlanner {
             status: unmet.isEmpty ? .pending : .blocked,
             serverID: mutation.entity.serverID ?? (mutation.created == nil ? serverID(of: accepted) : nil)
         )
-        // a forwarded mutation is sent after this commit; because this mutation makes the lane busy, every later
-        // mutation is queued
+        // a forwarded mutation does not run here, but is sent after this commit; it makes the lane busy, and therefore
+        // every later mutation of the push is queued
         if unmet.isEmpty, !accepted.type.isForwarded, plan.lane.isFree {
             result = apply(accepted, serverID: result.serverID)
         }
