@@ -5,9 +5,9 @@ public import FoundationEssentials
 /// Such a mutation is "stuck": it waits, directly or through other mutations, for a mutation that has failed or is in
 /// conflict. A stuck mutation is treated as settled.
 ///
-/// The search starts from given mutations. It needs further mutations, which ``unknown`` lists and which the caller adds
-/// with ``add(_:)``. A mutation that is not added is treated as not settled. The search visits each dependency once,
-/// even if many mutations share the dependency. The search does no I/O.
+/// The search starts from given mutations. It needs further mutations, which ``unknown`` lists, and which the caller
+/// adds with ``add(_:)``. A mutation that is not added is treated as not settled. The search visits each dependency
+/// once, even if many mutations share the dependency. The search does no I/O.
 public struct FailureSearch: Sendable {
     /// A mutation on a chain of dependencies that the search follows.
     public struct Step: Sendable {

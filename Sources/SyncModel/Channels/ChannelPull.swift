@@ -80,7 +80,7 @@ public struct ChannelPull: Sendable {
             let before = counting(history.held(at: grants), requested)
             let after = counting(history.held(at: target), requested)
             let lost = before.subtracting(after).sorted().map { (isGain: false, channel: $0) }
-            // channels that were lost and granted again are listed again, because the device may not have their entities
+            // channels that were lost and granted again are listed, because the device may not have their entities
             let again = before.intersection(after).filter { !history.holds($0, throughout: grants...target) }
             // a gained channel is not listed if the user has lost it again since
             let gained = after.subtracting(before).union(again).intersection(held).sorted()

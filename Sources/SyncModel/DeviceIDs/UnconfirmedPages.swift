@@ -7,8 +7,8 @@
 public struct UnconfirmedPages: Sendable {
     public struct Page: Sendable {
         public let number: Int64
-        /// The number of the earlier page that returned the cursor with which the device pulled this page; 0 if there is
-        /// no earlier page.
+        /// The number of the earlier page that returned the cursor with which the device pulled this page; 0 if there
+        /// is no earlier page.
         public let base: Int64
         /// The device's counters at the time of the pull.
         ///

@@ -15,7 +15,8 @@ public struct IngestState: Sendable {
     public internal(set) var changedMarks: Set<EntityKey> = []
     /// The requests for which an echo was found among the events.
     public private(set) var usedRequests: Set<UUID> = []
-    /// The gateway's own requests about the events' entities, and the requests with idempotency keys that events contain.
+    /// The gateway's own requests about the events' entities, and the requests with idempotency keys that the events
+    /// contain.
     public private(set) var requests: [UUID: SentRecord] = [:]
     private var requestsByEntity: [EntityKey: [UUID]] = [:]
     /// For each entity type, when the first of its creates in flight was sent.

@@ -90,8 +90,8 @@ public final class LanePlan {
                 recovery = lane.inFlight == request.step.dispatches.first?.mutation.id ? nil : .repetition
             }
         } else {
-            // a process never runs a lane twice at the same time; therefore a worker that holds the lease and claims the
-            // lane again has released the lane, or has not received the result of its earlier claim
+            // a process never runs a lane twice at the same time; therefore a worker that holds the lease and claims
+            // the lane again has released the lane, or has not received the result of its earlier claim
             guard lane.isReady(at: now) || lane.lease.owner == request.worker else { return nil }
             self.lane.claim(by: request.worker, planner.lease, now: now)
             recovery = lane.lease.owner == nil ? nil : .takeover

@@ -5,8 +5,8 @@ extension PushPlanner {
     mutating func finish(_ validator: PushValidator) -> PushPlan {
         plan.rejections = Array(validator.rejections.values)
         // a lane that already had queued mutations need not be woken, because a worker already runs it, or will run it
-        // after a back-off; in the order `dependencies`, the lane is woken nevertheless, because new mutations do not
-        // wait for this back-off
+        // after a back-off. In the order `dependencies`, the lane is woken nevertheless, because new mutations do not
+        // wait for this back-off.
         let (before, after) = (snapshot.lane.queue.count, plan.lane.queue.count)
         if before == 0 || context.organization.settings.order == .dependencies && after > before {
             plan.lane.wake(now: context.now)

@@ -272,8 +272,8 @@ public struct RestartPlanner {
     private mutating func send(_ idPointer: String) throws(Problem) {
         let current = ConflictState(error: subject.record.error)
         let serverID = ConflictState.entity(of: subject.record, current, idPointer)
-        // client ids in a stored override are not replaced later; therefore the override gets the conflict's document, or
-        // the server id in its path, only if all client ids in the payload or endpoint are resolved
+        // client ids in a stored override are not replaced later; therefore the override gets the conflict's document,
+        // or the server id in its path, only if all client ids in the payload or endpoint are resolved
         let isWaiting = content.payload?.uuids.contains(where: isWaitedFor) ?? false
         let sent = ClientWins.plan(
             operation: subject.record.operation,
