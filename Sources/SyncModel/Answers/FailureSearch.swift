@@ -43,7 +43,7 @@ public struct FailureSearch: Sendable {
     private var troubles: [Name: Int64] = [:]
     private let asked: Set<UUID>
 
-    /// - Parameter records: mutations of one lane. The blocked mutations among these are the mutations in question.
+    /// - Parameter records: mutations of one lane. The search determines which of the blocked mutations are stuck.
     public init(_ records: [MutationRecord]) {
         asked = Set(records.lazy.filter { $0.status == .blocked }.map(\.id))
         for record in records {
@@ -84,12 +84,12 @@ public struct FailureSearch: Sendable {
         }
     }
 
-    /// Whether all mutations in question are known to be stuck.
+    /// Whether all of the given blocked mutations are known to be stuck.
     ///
     /// If true, further mutations would not change the result.
     public var isDecided: Bool { stuck.count == asked.count }
 
-    /// The stuck mutations among the mutations in question.
+    /// The stuck mutations among the given blocked mutations.
     public var stuck: Set<UUID> {
         var dependants: [UUID: [UUID]] = [:]
         for step in steps.values {

@@ -1,4 +1,4 @@
-/// Translates a page of the feed into a device's own ids.
+/// Translates the ids on a page of the feed into device ids, which are the device's own numbers of entities.
 ///
 /// The planner decides which entities the page refers to, which of these entities get a number, and which counters the
 /// device has after it has applied the page.
@@ -106,7 +106,8 @@ public struct PullPlanner: Sendable {
     ///
     /// If an entity has several numbers, the lowest number is used.
     ///
-    /// - Parameter places: the indices of the entities, in a numbering that continues through all types.
+    /// - Parameter places: for each number, the index of its entity among the entities of all types, in the order of
+    ///   ``types``.
     public mutating func know(_ numbers: [Int64], at places: [Int64]) {
         var starts: [Int] = []
         for type in types { starts.append((starts.last ?? 0) + type.ids.count) }

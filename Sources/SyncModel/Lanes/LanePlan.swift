@@ -376,7 +376,7 @@ public final class LanePlan {
 
     private struct Starts {
         var dispatches: [Dispatch] = []
-        /// The earliest time at which a mutation that cannot start now may start; nil if no mutation waits for a time.
+        /// The earliest time at which one of the delayed mutations may start; nil if no mutation waits for a time.
         var due: Timestamp?
         /// Entities of mutations that are in flight or that come earlier in the queue.
         var busy: Set<EntityKey>

@@ -322,7 +322,7 @@ public struct Seal: Sendable {
     private func open(_ stored: [UInt8], _ place: SealedPlace, isJSON: Bool) throws(SealError) -> [UInt8] {
         if case .locked(let reason) = state { throw .locked(reason) }
         guard let (number, user, sealed) = SealedText.read(stored, isJSON: isJSON) else { throw .damaged(place.name) }
-        // another gateway may have created the organization's first key just now
+        // the value is not damaged: another gateway may have created the organization's first key just now
         guard case .sealed(let keys) = state else { throw .unknownKey(number) }
         guard var key = keys.all[number] else { throw .unknownKey(number) }
         if let user { key = try contentKey(key, of: LaneKey(organization: keys.organization, user: user)) }
