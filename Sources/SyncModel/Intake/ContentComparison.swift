@@ -94,7 +94,7 @@ struct ContentComparison {
     /// Nil if the server id is a UUID, because UUIDs are not part of the hashed text.
     private func text(for id: UUID) -> ServerID? { serverIDs(of: id).first { $0.uuid == nil } }
 
-    // MARK: - The first try's text
+    // MARK: - The first attempt's text
 
     /// - Parameters:
     ///   - numbersAsWritten: whether device ids at places without a recorded id are compared as numbers. If false, the

@@ -16,7 +16,7 @@ public struct PushSnapshot: Sendable {
     public var deviceCount: Int?
     /// Whether the data is sufficient to decide if the device may push.
     public var isDeviceRead: Bool { isDeviceKnown || deviceCount != nil }
-    /// UUIDs in the device's recent mutations that matched no client id.
+    /// The UUIDs that matched no client id in the device's recent mutations.
     public var unresolvedIDs = UnresolvedIDHistory()
     /// Whether every key, id and client id in the push was looked up.
     ///
