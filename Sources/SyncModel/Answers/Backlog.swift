@@ -1,6 +1,8 @@
 public import FoundationEssentials
 
-/// A user's backlog: the numbers of mutations that are not final, by device and for the lane, and the head of the lane.
+/// A user's backlog, which consists of the mutations that are not final.
+///
+/// The backlog has the numbers of these mutations for each device and for the lane, and the head of the lane.
 public struct Backlog: Sendable, Hashable {
     /// The numbers of mutations that are not final, by status.
     public struct Counts: Sendable, Hashable {

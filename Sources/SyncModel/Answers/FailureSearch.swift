@@ -5,9 +5,9 @@ public import FoundationEssentials
 /// Such a mutation is "stuck": it waits, directly or through other mutations, for a mutation that has failed or is in
 /// conflict. A stuck mutation is treated as settled.
 ///
-/// The search starts from given mutations. The search lists the further mutations that it needs in ``unknown``, and the
-/// caller adds these mutations with ``add(_:)``. The search visits each dependency once, even if many mutations share
-/// it. An unknown mutation is treated as not settled. The search does no I/O.
+/// The search starts from given mutations. It needs further mutations, which ``unknown`` lists, and which the caller
+/// adds with ``add(_:)``. A mutation that is not added is treated as not settled. The search visits each dependency
+/// once, even if many mutations share the dependency. The search does no I/O.
 public struct FailureSearch: Sendable {
     /// A mutation on a chain of dependencies that the search follows.
     public struct Step: Sendable {
@@ -43,7 +43,7 @@ public struct FailureSearch: Sendable {
     private var troubles: [Name: Int64] = [:]
     private let asked: Set<UUID>
 
-    /// - Parameter records: mutations of one lane. The blocked mutations among these are the mutations in question.
+    /// - Parameter records: mutations of one lane. The search determines which of the blocked mutations are stuck.
     public init(_ records: [MutationRecord]) {
         asked = Set(records.lazy.filter { $0.status == .blocked }.map(\.id))
         for record in records {
@@ -84,12 +84,12 @@ public struct FailureSearch: Sendable {
         }
     }
 
-    /// Whether all mutations in question are known to be stuck.
+    /// Whether all of the given blocked mutations are known to be stuck.
     ///
     /// If true, further mutations would not change the result.
     public var isDecided: Bool { stuck.count == asked.count }
 
-    /// The stuck mutations among the mutations in question.
+    /// The stuck mutations among the given blocked mutations.
     public var stuck: Set<UUID> {
         var dependants: [UUID: [UUID]] = [:]
         for step in steps.values {

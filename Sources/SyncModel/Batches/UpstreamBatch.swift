@@ -62,8 +62,9 @@ extension BatchRequest {
     /// Groups mutations that are due at the same time. Each group is sent as one request.
     ///
     /// A mutation of the built-in store is alone in its group. Each earlier attempt of a mutation halves the maximum
-    /// number of parts in a batch with this mutation. Each answer that suggests a misconfiguration (`hold`), and is not
-    /// an attempt, halves the number as well. Therefore a part that makes whole batches fail is soon sent alone.
+    /// number of parts in a batch with this mutation. Each answer that suggests a misconfiguration, and therefore
+    /// does not count as an attempt (`hold`), halves the number as well. Therefore a part that makes whole batches fail
+    /// is soon sent alone.
     public static func groups(_ dispatches: [Dispatch], by batch: UpstreamBatch) -> [[Dispatch]] {
         var groups: [[Dispatch]] = []
         var (open, limit, size) = ([Dispatch](), 0, 0)

@@ -9,11 +9,11 @@ public struct ChannelAccess: Sendable {
     private var grants: [UUID: [ChannelID: [ByteExactString: ChannelRole]]] = [:]
     /// For each user with many channels, the channels that were read.
     private var read: [UUID: Set<ChannelID>] = [:]
-    /// The channels of users with many channels on which decisions depended. All copies share this object.
+    /// For each user with many channels, the channels on which decisions depended. All copies share this object.
     private var asked: AskedChannels?
     /// The sources with replaced grants. The database still has the earlier grants of these sources.
     private var replaced: Set<ByteExactString> = []
-    /// The users of subjects. Decisions are not about the users of other subjects.
+    /// The known users, by subject. No decision concerns the user of a subject that is missing here.
     private var subjects: [Subject: UUID] = [:]
 
     public init() {}
@@ -218,7 +218,7 @@ extension EntityState {
     }
 }
 
-/// The changes of an entity's stays that a write makes. A stay is the time of an entity in a channel.
+/// The changes that a write makes to an entity's stays. A stay is the time of an entity in a channel.
 public struct StayChanges: Sendable, Hashable {
     public var moved: [ChannelID] = []
     public var joined: [ChannelID] = []

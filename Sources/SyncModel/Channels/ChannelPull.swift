@@ -20,8 +20,8 @@ public struct ChannelPull: Sendable {
     /// The requested channels that the user held at the target position of an application.
     ///
     /// While the loss of a channel is applied, an entity remains on the device only if it is in one of these channels.
-    /// A channel that the user gained after the target is not sufficient: the user may lose it again before its gain is
-    /// applied, and the entity would then remain on the device.
+    /// A channel that the user gained after the target is not sufficient: the user may lose this channel again before
+    /// its gain is applied, and the entity would then remain on the device.
     private let lasting: Set<ChannelID>?
     public let step: Step
     /// The position up to which all changes of grants are applied when the step begins.
@@ -80,8 +80,7 @@ public struct ChannelPull: Sendable {
             let before = counting(history.held(at: grants), requested)
             let after = counting(history.held(at: target), requested)
             let lost = before.subtracting(after).sorted().map { (isGain: false, channel: $0) }
-            // channels that were lost and granted again; these are listed again, because the device may not have their
-            // entities
+            // channels that were lost and granted again are listed, because the device may not have their entities
             let again = before.intersection(after).filter { !history.holds($0, throughout: grants...target) }
             // a gained channel is not listed if the user has lost it again since
             let gained = after.subtracting(before).union(again).intersection(held).sorted()
@@ -123,7 +122,8 @@ public struct ChannelPull: Sendable {
         }
     }
 
-    /// The lower bound of open stays: an open stay is read if its entity's last change is after this position.
+    /// The lower bound of open stays, which have not ended: an open stay is read if its entity's last change is after
+    /// this position.
     public var after: Int64 {
         switch step {
         case .apply(let application): application.position
@@ -131,7 +131,8 @@ public struct ChannelPull: Sendable {
         }
     }
 
-    /// The upper bound of open stays: an open stay is read if its entity's last change is at or before this position.
+    /// The upper bound of open stays, which have not ended: an open stay is read if its entity's last change is at or
+    /// before this position.
     public var upTo: Int64 {
         if case .apply(let application) = step, application.isGain { return cursor?.position ?? 0 }
         return .max
@@ -194,7 +195,7 @@ public struct ChannelPull: Sendable {
     public func verdict(on stay: Stay, of presence: Presence?) -> Verdict {
         let isLoss = if case .apply(let application) = step { !application.isGain } else { false }
         if !isLoss, stay.leftAt == nil, held.contains(stay.channel), let presence {
-            // the device needs no deletions of a channel that it did not have before
+            // a gained channel needs no tombstones, because the device did not have the channel's entities before
             return step != .changes && presence.isDeleted ? .skip : .show
         }
         guard !sees(presence), history.sawStay(in: stay.channel, from: stay.joinedAt, to: stay.leftAt) else {

@@ -91,7 +91,7 @@ extension ChannelRules {
 }
 
 extension EntityType {
-    /// Whether entities of the type grant channels to users by an issuer's subjects.
+    /// Whether entities of the type grant channels to users whom the documents identify by an issuer's subjects.
     public var grantsToSubjects: Bool { makesGrants && channels.grantsToSubjects }
 
     /// Whether the type's entities must be evaluated again after the type's settings change to `next`.

@@ -112,9 +112,9 @@ struct ChannelSubject {
         return ServerID(json: value).map { [$0.text] } ?? []
     }
 
-    /// The issuer's names of users at a JSON Pointer, which are the single value or the elements of an array.
+    /// The names that an issuer gave to users, read at a JSON Pointer.
     ///
-    /// Unlike an id, such a name is not changed.
+    /// These are the single value or the elements of an array. Unlike an id, such a name is not changed.
     func externalNames(at pointer: String, limit: Int) -> [String] {
         guard let value = document.value(at: pointer) else { return [] }
         func name(_ value: JSONValue) -> String? {
@@ -139,7 +139,8 @@ public struct ChannelRules: Sendable, Hashable {
     public var grants: [ContentGrant]
     /// The visibility of the type before it had channels; nil if it always had channels.
     var former: Visibility?
-    /// The issuers for which a subject that is a UUID is the user's id; nil in a process without token settings.
+    /// The issuers for which the gateway uses a subject in the form of a UUID as the user's id; nil in a process
+    /// without token settings.
     ///
     /// A process without token settings cannot interpret a subject that is a UUID. This is a setting of the gateway,
     /// not of the type.

@@ -22,7 +22,7 @@ public struct ChannelGrant: Sendable, Hashable {
 
 /// A user's present and past grants.
 ///
-/// A channel may be missing if all of its grants ended at or below the feed's horizon, because no valid cursor is
+/// Cursors before the feed's horizon are not valid. Therefore a channel may be missing if all of its grants ended at or
 /// before the horizon. If a channel was granted again, its earlier grants are included, because devices may not have
 /// processed the end of the earlier grants.
 public struct GrantHistory: Sendable {

@@ -2,7 +2,7 @@
 public struct FreeNumbers: Sendable {
     /// The number of used numbers that are read in addition to the required count.
     ///
-    /// Gaps between used numbers that were not read remain unused.
+    /// If a free number lies between used numbers that were not read, it is not found, and remains free.
     public static let slack = 1_000
 
     private let base: Int64?

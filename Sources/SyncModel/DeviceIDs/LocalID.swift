@@ -58,7 +58,7 @@ public struct LocalReference: Sendable {
     public static let limit = 1_000
 
     public let id: LocalID
-    /// The client id that represents the device id.
+    /// The UUID that represents the device id.
     public let clientID: UUID
     public let place: RelatedValue
 
@@ -131,13 +131,14 @@ public struct PushLocalIDs: Sendable {
     /// The entity types of entries, by the entry's index. Only types with relations that can contain device ids are
     /// included.
     private var types: [Int: EntityType] = [:]
-    /// The entries with ids that exceed ``limit``, if they are added to the ids of all earlier entries.
+    /// The entries that are left out, because with their ids and the ids of the earlier entries the push would exceed
+    /// ``limit``.
     private(set) var crowded: Set<Int> = []
-    /// All device ids in the push, by the client id that represents the device id.
+    /// All device ids in the push, by the UUID that represents the device id.
     ///
     /// The device ids of creates are included.
     public private(set) var named: [UUID: LocalID] = [:]
-    /// The client ids that represent the device ids of creates.
+    /// The UUIDs that represent the device ids of creates.
     ///
     /// If a pull assigned one of these ids, the device has not applied this pull. A device that has applied the pull
     /// would not create an entity under an id that is in use.

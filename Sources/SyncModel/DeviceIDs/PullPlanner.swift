@@ -1,4 +1,4 @@
-/// Translates a page of the feed into a device's own ids.
+/// Translates the ids on a page of the feed into device ids, which are the device's own numbers of entities.
 ///
 /// The planner decides which entities the page refers to, which of these entities get a number, and which counters the
 /// device has after it has applied the page.
@@ -19,7 +19,7 @@ public struct PullPlanner: Sendable {
         public let name: String
         /// The ids of the entities, in order of appearance and without duplicates.
         public fileprivate(set) var ids: [ServerID] = []
-        /// The device's numbers of the entities in ``ids``; nil for an entity without a number.
+        /// The device's number for each entity in ``ids``; nil for an entity without a number.
         public fileprivate(set) var numbers: [Int64?] = []
         /// The indices of the entities that get a number, in the order of assignment.
         public fileprivate(set) var wanted: [Int] = []
@@ -51,7 +51,7 @@ public struct PullPlanner: Sendable {
     private var entries: [Entry] = []
     private var targets: [Name] = []
     private let counters: [ByteExactString: Int64?]
-    /// The highest number on the page that the device already had, by type.
+    /// For each type, the highest number on the page among the numbers that the device already had.
     private var shown: [ByteExactString: Int64] = [:]
     /// The next number that the device would assign, by type.
     ///
@@ -106,7 +106,8 @@ public struct PullPlanner: Sendable {
     ///
     /// If an entity has several numbers, the lowest number is used.
     ///
-    /// - Parameter places: the indices of the entities, in a numbering that continues through all types.
+    /// - Parameter places: for each number, the index of its entity among the entities of all types, in the order of
+    ///   ``types``.
     public mutating func know(_ numbers: [Int64], at places: [Int64]) {
         var starts: [Int] = []
         for type in types { starts.append((starts.last ?? 0) + type.ids.count) }

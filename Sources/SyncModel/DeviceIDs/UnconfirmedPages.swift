@@ -7,7 +7,8 @@
 public struct UnconfirmedPages: Sendable {
     public struct Page: Sendable {
         public let number: Int64
-        /// The earlier page with the cursor from which the device pulled this page; 0 if there is no earlier page.
+        /// The number of the earlier page that returned the cursor with which the device pulled this page; 0 if there
+        /// is no earlier page.
         public let base: Int64
         /// The device's counters at the time of the pull.
         ///
@@ -42,7 +43,7 @@ public struct UnconfirmedPages: Sendable {
     /// Compares a pull with the unconfirmed pages.
     ///
     /// - Parameters:
-    ///   - base: the page with the cursor from which the device pulls; 0 if there is no such page.
+    ///   - base: the number of the page that returned the cursor of this pull; 0 if there is no such page.
     ///   - counters: the device's counters.
     public init(of pages: [Page], base: Int64, counters: [ByteExactString: Int64]) {
         for page in pages {

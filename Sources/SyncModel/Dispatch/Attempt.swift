@@ -13,7 +13,7 @@ struct Attempt {
     var mutation: QueuedMutation { dispatch.mutation }
 
     func outcome(of response: UpstreamResponse) -> Outcome {
-        // the answer refers to the whole batch: no rule applies to this answer, and the answer rejects no single part
+        // no rule applies to an answer that refers to a whole batch, and such an answer rejects no single mutation
         if response.isOfBatch { return response.mayNeedOperator ? held(response) : usualOutcome(of: response) }
         let json = response.json ?? response.unkeptJSON
         if response.isCutOff, json == nil, upstream.readsBody(of: response.status) {
@@ -197,8 +197,8 @@ struct Attempt {
 
     /// The outcome of a request without a response.
     ///
-    /// The mutation's hold is kept, because a missing response does not show whether the operator's configuration or
-    /// the mutation itself caused the earlier responses.
+    /// A held mutation (``AuthBackoff``) remains held, because a missing response does not show whether the operator's
+    /// configuration or the mutation itself caused the earlier responses.
     func notAnswered(_ reason: String) -> Outcome {
         var outcome = again(.unreachable, reason)
         if outcome.status == .pending { outcome.hold = mutation.hold }
@@ -227,8 +227,8 @@ struct Attempt {
 
     /// The outcome if the upstream rejects this mutation while it accepts other requests.
     ///
-    /// The response does not show the outcome of an earlier attempt, because a component in front of the upstream's API
-    /// may have sent the response.
+    /// If the outcome of an earlier attempt is unknown, it remains unknown. The response does not show this outcome,
+    /// because a component in front of the upstream's API may have sent the response.
     private func rejectedAlone(_ response: UpstreamResponse) -> Outcome {
         var outcome = failed(
             .upstreamRejected,
@@ -287,7 +287,7 @@ extension UpstreamResponse {
 
 /// The outcomes of a mutation that the upstream answers with a conflict (product rule 12).
 extension Attempt {
-    /// Whether a 409 may have been caused by an earlier attempt that the upstream is still processing.
+    /// Whether a 409 may mean that the upstream still processes an earlier attempt.
     ///
     /// The earlier attempt had the same idempotency key.
     func mayBeEcho(_ response: UpstreamResponse) -> Bool {
@@ -302,7 +302,7 @@ extension Attempt {
     }
 
     /// - Parameters:
-    ///   - document: the JSON Pointer to the current document according to a rule.
+    ///   - document: the JSON Pointer to the current document, if a rule specifies it; nil for the usual place.
     ///   - words: the response as a sentence; nil for the default sentence.
     func conflict(_ response: UpstreamResponse, at document: String? = nil, _ words: String? = nil) -> Outcome {
         let found = entity(in: response, document: document)
@@ -317,7 +317,7 @@ extension Attempt {
                 CurrentEntity(
                     type: mutation.entity.type,
                     id: id,
-                    // before the answer, the gateway does not have the version of the entity with which a create is in
+                    // nil for a create, because only the answer identifies the entity with which the create is in
                     // conflict
                     feedVersion: mutation.operation == .create ? nil : dispatch.entityVersion ?? 0,
                     etag: etag,
@@ -325,7 +325,7 @@ extension Attempt {
                 ).json
         }
         outcome.error = problem.json
-        // if a revision overrode a conflict and is in conflict again, it waits for a person
+        // a revision that overrode a conflict and is in conflict again waits for a person
         guard mutation.resolution == nil else {
             outcome.resolution = nil
             return outcome

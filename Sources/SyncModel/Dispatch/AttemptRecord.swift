@@ -26,7 +26,7 @@ public struct AttemptRecord: Sendable, Hashable {
     public let revision: Int32
     /// The number of the attempt, as in `attempt_count`.
     ///
-    /// If the request does not count as an attempt, this is the number of the attempt before the request.
+    /// If the request does not count as an attempt, this is the number of the previous attempt.
     public let number: Int16
     /// When the request was sent; nil if the process ended before it recorded this time.
     ///

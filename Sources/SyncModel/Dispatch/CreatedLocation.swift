@@ -101,7 +101,8 @@ struct CreatedLocation {
     private static func normalized(_ authority: Substring, isTLS: Bool) -> String {
         var text = authority.lowercased()
         let port = isTLS ? ":443" : ":80"
-        // removes scalars instead of characters, because the last character may be longer than the suffix
+        // scalars are removed instead of characters, because a colon or dot can form one character with the scalar
+        // before it, and this scalar must remain
         if text.hasSuffix(port) { text.unicodeScalars.removeLast(port.count) }
         if text.hasSuffix(":") { text.unicodeScalars.removeLast() }
         if text.hasSuffix(".") { text.unicodeScalars.removeLast() }
@@ -148,10 +149,14 @@ struct CreatedLocation {
 
     /// Whether the segments are the path of the request's collection.
     ///
-    /// The segments match if the `Location`'s path, or the part of this path after the base URL's path, is the end of
-    /// the collection's path. A match of the whole path is not required for two reasons. A server behind a proxy may
-    /// omit the first segments of the base URL. Many servers use a direct path (`/items/77`) for an entity of a nested
-    /// collection (`/lists/5/items`). The comparison ignores case, because many servers normalize the case.
+    /// The segments are a `Location`'s path without the entity's id. They match if they are equal to the collection's
+    /// path, or to the end of the collection's path. If both paths begin with the base URL's path, it is sufficient
+    /// that the parts after the base URL's path match in this way. The comparison ignores case, because many servers
+    /// normalize the case.
+    ///
+    /// The end of the collection's path is sufficient for two reasons. A server behind a proxy may omit the first
+    /// segments of the base URL. Many servers use a direct path (`/items/77`) for an entity of a nested collection
+    /// (`/lists/5/items`).
     private func isCollection(_ segments: [String]) -> Bool {
         let (found, own) = (segments.map(Self.folded), collection.map(Self.folded))
         if found == own { return true }

@@ -71,7 +71,8 @@ struct DispatchDecision {
     }
 }
 
-/// The mutation's content with permanent ids in place of client ids and device ids.
+/// The mutation's content with permanent ids in place of client ids and device ids. A device id is an entity's number
+/// on one device.
 extension DispatchDecision {
     /// The resolver of ids. If an entity type is recorded for a client id, only the permanent id in this type is used.
     private var resolver: ReferenceResolver {
@@ -198,9 +199,11 @@ extension DispatchDecision {
 
     /// The If-Match of the request.
     ///
-    /// Within a writer's uninterrupted run of writes, the If-Match has the ETag of the upstream's last response. The
-    /// client's own If-Match is not used: the client may have seen an older state while it was offline, and then the
-    /// writer's own writes would be in conflict with each other. A mutation without a base state gets no condition.
+    /// As long as no other writer changes the entity, the If-Match has the ETag of the upstream's last response. This
+    /// If-Match replaces the client's own If-Match, which may have an older ETag because the client was offline. With
+    /// the older ETag, the writer's later writes would be in conflict with the writer's own earlier writes.
+    ///
+    /// A mutation that has neither a `base_version` nor an If-Match gets no condition.
     ///
     /// A weak ETag is sent only to an upstream that is known to accept weak ETags. Other upstreams get the mutation
     /// without a condition, because If-Match requires the strong comparison, in which a weak ETag never matches (RFC
@@ -240,10 +243,10 @@ extension DispatchPlanner {
 extension DispatchDecision {
     /// An If-Match that matches no state of an entity.
     ///
-    /// The gateway uses this If-Match if a request's outcome is unknown, and another mutation has written the entity
-    /// since. The request must be sent again under the same idempotency key, because only the upstream has the outcome.
-    /// If the upstream received the request before, the upstream repeats its response to this key. Otherwise the
-    /// upstream rejects the request because of this If-Match.
+    /// The gateway uses this If-Match if a request's outcome is unknown, and another writer has changed the entity
+    /// after the mutation's base version. The request must be sent again under the same idempotency key, because only
+    /// the upstream has the outcome. If the upstream received the request before, the upstream repeats its response to
+    /// this key. Otherwise the upstream rejects the request because of this If-Match.
     static let passedValidator = #""base-version-was-passed""#
 
     /// The mutation's conflict with the entity in the feed; nil if the mutation can be sent.

@@ -51,7 +51,7 @@ extension DispatchPlanner {
     /// The inputs of a decision, apart from the mutation's row.
     public struct LaneContext: Sendable {
         public var lane: LaneKey
-        /// The lease under which the lane runs.
+        /// The token of the lease under which the lane runs.
         public var token: Int64
         /// When the lane's lease expires.
         public var leasedUntil: Timestamp

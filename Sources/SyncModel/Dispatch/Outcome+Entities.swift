@@ -5,7 +5,7 @@ extension Dispatch {
     /// Applies the mutation to the built-in store.
     ///
     /// - Parameters:
-    ///   - entities: the organization's entities, read under their locks. The outcome changes them.
+    ///   - entities: the organization's entities, read under their locks. The method changes these entities.
     ///   - makeID: generates the id of a created entity.
     public func applied(
         to entities: inout EntityTable,
@@ -41,7 +41,7 @@ extension Dispatch {
 
     /// Replaces the entity's client id in a create's payload with its server id.
     ///
-    /// The payload may contain the entity's client id, or the client id that represents the entity's device id.
+    /// The payload may contain the entity's client id, or the UUID that represents the entity's device id.
     private func naming(_ id: ServerID, in payload: [UInt8]) -> [UInt8] {
         guard mutation.created != nil, let root = try? JSONTree(parsing: payload).root else { return payload }
         return ReferenceResolver(of: mutation.entity.with(id)).payload(root, unresolved: { _ in nil }) ?? payload
@@ -59,7 +59,7 @@ extension Outcome {
     ///
     /// If the mutation was discarded, the method also adds the entity's current state to the error.
     ///
-    /// - Parameter entities: the organization's entities, read under their locks. The outcome changes them.
+    /// - Parameter entities: the organization's entities, read under their locks. The method changes these entities.
     /// - Returns: the entity's version after the change; nil if the change is not written to the feed.
     public mutating func enterFeed(of dispatch: Dispatch, _ entities: inout EntityTable) -> Int64? {
         guard let key = entityKey(of: dispatch), let id = serverID else { return nil }
@@ -98,7 +98,7 @@ extension Outcome {
         _ entities: inout EntityTable
     ) -> Int64? {
         guard mayChange(stored, dispatch, entities.access) else {
-            // an earlier write already had the result of the mutation
+            // the version is unknown if the upstream lacks an entity that the feed still has
             return evidence == .missing && stored?.isDeleted == false ? nil : stored?.version
         }
         let next: EntityState

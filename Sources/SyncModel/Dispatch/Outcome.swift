@@ -23,7 +23,7 @@ public struct Outcome: Sendable {
     public var lastErrorCode: Int16?
     /// Whether the request may have taken effect although no answer arrived.
     public var isOutcomeUnknown = false
-    /// The number of consecutive 409s that an earlier attempt may have caused.
+    /// The number of consecutive 409s that may mean that the upstream still processes an earlier attempt.
     public var conflictRetries: Int16 = 0
     /// The state of a held mutation. Not nil while the operator's configuration may be the cause of the upstream's
     /// answers.
@@ -88,7 +88,7 @@ public struct Outcome: Sendable {
         case rejected
         /// The upstream asked to retry later.
         ///
-        /// The status was 408, 425, 429, or a 409 that an earlier attempt may have caused.
+        /// The status was 408, 425, 429, or a 409 that may mean that the upstream still processes an earlier attempt.
         case deferred
         /// The mutation is retried later, because the upstream answered with 5xx.
         case serverError = "server_error"
@@ -181,7 +181,8 @@ extension Outcome {
         hold = mutation.hold
         isOutcomeUnknown = wasSent || mutation.isOutcomeUnknown
         if let problem = Problem.unreadable(mutation) {
-            // the row is written back without the parts that cannot be decrypted, so the mutation must never be sent
+            // a mutation with parts that cannot be decrypted must never be sent, because its row is written back
+            // without these parts
             status = .failed
             if mutation.unreadable.contains("sent_payload") { override = nil }
             error = problem.json

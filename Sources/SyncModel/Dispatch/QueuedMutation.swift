@@ -36,7 +36,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public var resolution: ConflictResolution?
     /// Whether the last request of this revision may have taken effect although no answer arrived.
     public var isOutcomeUnknown = false
-    /// The number of consecutive 409s that an earlier attempt may have caused.
+    /// The number of consecutive 409s that may mean that the upstream still processes an earlier attempt.
     public var conflictRetries: Int16 = 0
     /// The state of a held mutation. Not nil while the operator's configuration may be the cause of the upstream's last
     /// answers.
@@ -121,7 +121,7 @@ public struct QueuedMutation: EntityWrite, Sendable {
 /// The type is a class because a dispatch is passed between many functions and never changes.
 public final class Dispatch: Sendable {
     public let lane: LaneKey
-    /// The lease under which the outcome must be written.
+    /// The token of the lease under which the outcome must be written.
     public let token: Int64
     /// When the lease expires if the worker does not renew it.
     public let leasedUntil: Timestamp

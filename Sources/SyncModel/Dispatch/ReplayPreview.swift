@@ -10,7 +10,7 @@ public struct ReplayPreview: Sendable {
     public struct Rewrite: Sendable, Hashable {
         /// A JSON Pointer into the payload; `endpoint` for the path.
         @Exact public private(set) var pointer: String
-        /// A client id, or a device's own number.
+        /// A client id, which is a UUID, or a number that the device assigned to the entity.
         public let clientID: ServerID
         public let serverID: ServerID
         @Exact public private(set) var entityType: String
@@ -27,8 +27,8 @@ public struct ReplayPreview: Sendable {
     /// There is no request if the mutation is not replayed to an upstream, cannot be sent in its present state, or has
     /// a body that is too large for an answer.
     ///
-    /// - Parameter surroundings: the inputs of the decision. Their `mappings` must contain each client id in the
-    ///   content that has a permanent id.
+    /// - Parameter surroundings: the inputs of the decision. Their `mappings` must contain every client id of the
+    ///   content for which a permanent id is known.
     public init?(of mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext, now: Timestamp) {
         let planner = DispatchPlanner(leaseSeconds: 3_600, routedBodyLimit: WorkBounds.answer)
         var (queued, surroundings) = (mutation, surroundings)
@@ -86,9 +86,10 @@ public struct ReplayPreview: Sendable {
 }
 
 extension QueuedMutation {
-    /// All ids in the mutation's content that may be client ids, which are all UUIDs and all device ids.
+    /// All ids in the mutation's content that may be client ids. These are all UUIDs, and the UUIDs that represent
+    /// device ids (entities' numbers on one device).
     ///
-    /// These ids are needed for a final mutation, because its references are not stored.
+    /// The ids are needed for a final mutation, because its references are not stored.
     public func namedIDs(in type: EntityType) -> [UUID] {
         var ids = references.ids + (endpoint?.uuids ?? [])
         if let payload, let root = try? JSONTree(parsing: payload).root {
@@ -100,7 +101,7 @@ extension QueuedMutation {
 
     /// The mutation in its state before it became final, as far as this state can be reconstructed.
     ///
-    /// Each id in the content that has a permanent id is treated as a reference.
+    /// An id in the content is treated as a reference if its permanent id is given in `mappings`.
     public func recalling(_ mappings: [UUID: [DispatchPlanner.ResolvedID]]) -> QueuedMutation {
         var mutation = self
         guard references.ids.isEmpty else { return mutation }

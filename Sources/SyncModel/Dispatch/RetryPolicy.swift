@@ -12,7 +12,8 @@ public struct RetryPolicy: Sendable, Hashable {
     ///
     /// After the operator has fixed the configuration, no lane waits longer than this pause.
     public static let longestHold: Double = 300
-    /// The maximum number of consecutive 409s that the gateway attributes to an earlier attempt.
+    /// The maximum number of consecutive 409s that are retried because the upstream may still process an earlier
+    /// attempt.
     public static let conflictRetries: Int16 = 2
 
     public init(base: Double = 2, cap: Double = 1_800) {
@@ -39,16 +40,16 @@ public struct RetryPolicy: Sendable, Hashable {
         return notBefore.map { max($0, due) } ?? due
     }
 
-    /// The time of the next attempt while the operator's configuration may be the cause of the answers.
+    /// The time of the next attempt after an answer that the operator's configuration may have caused.
     ///
-    /// The pause grows with the number of these answers, not with the number of attempts.
+    /// The pause grows with the number of consecutive answers of this kind, not with the number of attempts.
     func nextTry(after hold: AuthBackoff, now: Timestamp, notBefore: Timestamp?, jitter: Double) -> Timestamp {
         RetryPolicy(base: base, cap: min(cap, Self.longestHold))
             .nextTry(after: hold.count, now: now, notBefore: notBefore, jitter: jitter)
     }
 }
 
-/// The number of consecutive answers to a mutation's requests that have an unclear cause.
+/// The number of a mutation's consecutive answers with an unclear cause.
 ///
 /// The cause of a 401, a 407 or a redirect may be the operator's configuration or the mutation (product rule 11). The
 /// worker sends the request again after a pause, and the request does not count as an attempt.

@@ -8,14 +8,14 @@ import Glibc
 /// kept short. If all organizations take about the same time, large groups are best for all of them. The ledger needs
 /// no clock, because it measures time in microseconds of committers' work.
 struct CostLedger: Sendable {
-    /// The minimum share of recent work of a busy organization.
+    /// An organization is busy if it has at least this share of recent work.
     static let busyShare = 0.125
     /// If the total recent work is below this value, no organization is busy.
     ///
     /// Without this limit, the organization of the first job after a pause would be busy, because no other organization
     /// would have recent work.
     static let leastUse = 250_000.0
-    /// The amount of work in which an earlier measurement decays to 1/e of its weight.
+    /// The amount of work after which an earlier measurement has decayed to 1/e of its weight.
     static let memory = 1_000_000.0
     /// The amount of work for which an organization with a small share is treated as present after its last job.
     static let presence = 2_000_000.0
@@ -24,7 +24,7 @@ struct CostLedger: Sendable {
     static let capacity = 8_192
     /// The weight of a new measurement.
     private static let learning = 0.25
-    /// The minimum share of recent work of an organization that is measured in separate groups.
+    /// An organization is measured in separate groups if it has at least this share of recent work.
     ///
     /// The share includes the whole work of each group with jobs of the organization. An organization with a smaller
     /// share need not be measured separately, because the cost of its jobs follows from the difference between groups
@@ -191,7 +191,8 @@ struct CostLedger: Sendable {
     }
 }
 
-/// A queue of organizations in which an organization waits after a job until other organizations had the same time.
+/// A queue of organizations. After a job, an organization waits until the other organizations have used the same amount
+/// of time.
 ///
 /// Time is measured in microseconds of work. Each organization has a moment at which it becomes due, and each of its
 /// jobs delays this moment by the job's cost. Each round advances the present moment by one portion, and then every

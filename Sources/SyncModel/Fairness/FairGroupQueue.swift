@@ -180,7 +180,7 @@ public struct FairGroupQueue: Sendable {
         }
         let areAllOffered = workers[worker].isEmpty
         workers[worker].prepend(passed)
-        // fill the group in further rounds
+        // further rounds fill the group
         if isSample {
             var others: [UUID] = []
             takeAgain(at: worker, &group, &taken, &others)
@@ -195,8 +195,8 @@ public struct FairGroupQueue: Sendable {
 
     /// Takes further jobs of organizations, round by round.
     ///
-    /// - Parameter owing: the organizations that are not due yet. The method moves an organization to `taken` if it
-    ///   takes one of its jobs.
+    /// - Parameter owing: the organizations that are not due yet. An organization is moved to `taken` if the group
+    ///   gets one of the organization's jobs.
     private mutating func takeAgain(at worker: Int, _ group: inout Group, _ taken: inout [UUID], _ owing: inout [UUID])
     {
         var again = taken + owing

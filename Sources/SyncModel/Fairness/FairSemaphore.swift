@@ -199,7 +199,7 @@ public struct FairShares: Sendable {
         let spare = free - inOrganization - amount
         guard spare >= 0 else { return false }
         let held = held(by: user)
-        // with half of the spare capacity, the organization would have exactly its share
+        // if the organization took half of `spare` in addition, it would hold exactly its share
         return held <= own || held + amount <= spare / 2
     }
 

@@ -6,7 +6,8 @@ public enum Placement: Sendable, Hashable {
     ///
     /// Writes of rows in the same partition are fastest if they are made together, but this is not required.
     case partition(Int)
-    /// A shard of a cluster. Only rows of organizations in the same shard are written together.
+    /// A shard of a Citus cluster, which has several PostgreSQL servers. Only rows of organizations in the same shard
+    /// are written together.
     ///
     /// Different shards may be on different servers, and a transaction should involve only one server. After a shard
     /// was split, the number may be outdated, and the database may refuse groups for this reason. Refused groups are

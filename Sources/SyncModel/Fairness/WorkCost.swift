@@ -30,7 +30,8 @@ public enum WorkBounds {
     ///
     /// The records are errors and upstreams' bodies. Small records are not counted.
     public static let groupRecords = 16_777_216
-    /// The maximum number of grants that a group of writes, or a step of an evaluation, begins or ends.
+    /// The maximum number of grants that begin or end in a group of writes, or in one step of the evaluation of channel
+    /// templates after their change.
     ///
     /// The bound is necessary because a small document can make up to 200 grants, and each grant is a row. A grant that
     /// an entity makes both before and after its writes counts half, because it is only compared.
@@ -39,8 +40,8 @@ public enum WorkBounds {
     ///
     /// The database can write this number of rows within half of the time limit of a statement.
     public static let pushGrants = 10_000
-    /// The maximum number of stays that a group of writes, or a step of an evaluation, begins, moves or ends. A stay is
-    /// the time of an entity in a channel.
+    /// The maximum number of stays that begin, move or end in a group of writes, or in one step of the evaluation of
+    /// channel templates. A stay is the time of an entity in a channel.
     ///
     /// Each write of an entity changes a row for each of the entity's channels. An entity has up to 32 channels.
     public static let groupStays = 8_000
@@ -137,7 +138,7 @@ public struct WorkCost: Sendable, Equatable {
     public static func answer(to push: PushRequest) -> Int {
         let mutations = push.entries.lazy.compactMap(\.mutation)
         let named = mutations.reduce(0) { $0 + 1 + $1.references.count + $1.dependencyIDs.count }
-        // duplicates among the ids are removed only if their number can be large
+        // duplicate ids are removed only if the push can contain many of them
         let isLong = named > 4 * push.entries.count
         return answer(entries: push.entries.count, mappings: isLong ? TouchedMappings(push).clientIDs.count : named)
     }

@@ -49,7 +49,8 @@ struct IngestEventPlanner {
 
     /// The reason why a document refers to too many entities with device ids; nil if their number is permitted.
     ///
-    /// The number is limited because a device that pulls the document gets a number for each of these entities.
+    /// A device id is an entity's number on one device. The number of such entities is limited, because a device that
+    /// pulls the document gets a device id for each of them.
     private static func sizeProblem(_ event: IngestEvent, _ type: EntityType) -> String? {
         let relations = type.relations.filter { $0.idSpace == .device }
         guard !relations.isEmpty, let document = event.document,
@@ -82,7 +83,8 @@ struct IngestEventPlanner {
             }
             return answer(.parked)
         }
-        // if the last write came from elsewhere, the event may contain more than the effect of the gateway's request
+        // if an edit outside of Sluice was the entity's last write, and this event is newer, the event may contain more
+        // than the effect of the gateway's request
         let mayAdd = stored?.lastWriter == .elsewhere && !isKnown(stored, state)
         if let cause, cause.content != nil, !mayAdd { return echo(of: cause, stored, &state) }
         let requests = state.requests(about: key).filter { $0.identifiesByValue(at: context.now) }
@@ -118,7 +120,7 @@ struct IngestEventPlanner {
 
     /// Whether this event begins a new sequence of the entity's versions.
     ///
-    /// In this case, the earlier versions belong to another row.
+    /// In this case, the earlier versions belong to another row of the source, which had the same id.
     private func restartsVersions(over stored: EntityState?) -> Bool {
         switch event.lineage {
         case .continues: false
@@ -149,8 +151,7 @@ struct IngestEventPlanner {
         // an event that is not more recent than the known state need not wait
         if isKnown(stored, state) { return false }
         if state.requests(about: key).contains(where: { $0.isInFlight(at: context.now) }) { return true }
-        // a create in flight may have created the entity; creates that were sent after the arrival of the event cannot
-        // have done so
+        // a create in flight may have created the entity if the create was sent before the event arrived
         guard stored == nil, event.operation == .upsert, let first = state.firstCreates[type.name] else { return false }
         return first <= receivedAt
     }

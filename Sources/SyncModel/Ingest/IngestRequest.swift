@@ -21,7 +21,7 @@ public struct IngestRequest: Sendable {
     public let entries: [Entry]
     /// The size of the body in bytes. Memory of this size is reserved for the batch while it waits.
     public let bodyBytes: Int
-    /// The index in the whole batch of this part's first entry.
+    /// The index of this part's first entry in the whole batch.
     public let firstIndex: Int
 
     public init(entries: [Entry], bodyBytes: Int, firstIndex: Int = 0) {
@@ -230,12 +230,13 @@ public enum IngestBounds {
     ///
     /// The rest of the batch waits for the organization's next turn.
     public static let part = 4_194_304
-    /// The work of a grant that an entity begins or ends.
+    /// The work that is counted for each grant that an event begins or ends.
     ///
     /// With this value, one transaction changes at most about 8,000 grants. A batch that is committed with other
     /// batches changes at most about 1,000.
     static let grant = 512
-    /// The work of a stay in a channel that an entity begins, moves or ends.
+    /// The work that is counted for each stay that an event begins, moves or ends. A stay is the time of an entity in a
+    /// channel.
     ///
     /// With this value, one transaction changes at most about 32,000 stays. A batch that is committed with other
     /// batches changes at most about 4,000.

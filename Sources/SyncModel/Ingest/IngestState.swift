@@ -15,14 +15,15 @@ public struct IngestState: Sendable {
     public internal(set) var changedMarks: Set<EntityKey> = []
     /// The requests for which an echo was found among the events.
     public private(set) var usedRequests: Set<UUID> = []
-    /// The gateway's own requests about the entities of the events, and the requests with keys that are in the events.
+    /// The gateway's own requests about the events' entities, and the requests with idempotency keys that the events
+    /// contain.
     public private(set) var requests: [UUID: SentRecord] = [:]
     private var requestsByEntity: [EntityKey: [UUID]] = [:]
-    /// When the first of the creates in flight was sent, by entity type.
+    /// For each entity type, when the first of its creates in flight was sent.
     public var firstCreates: [ByteExactString: Timestamp] = [:]
     /// The number of events that are already parked.
     public var parkedCount = 0
-    /// The position of the last parked event of each entity that has parked events.
+    /// For each entity with parked events, the position of the last parked event.
     public var lastPlaces: [EntityKey: Int64] = [:]
     /// The sizes of stored documents in bytes, including documents that were not read.
     public var sizes: [EntityKey: Int] = [:]

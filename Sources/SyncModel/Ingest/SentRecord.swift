@@ -175,8 +175,8 @@ public struct SourceMark: Sendable, Hashable {
 extension SourceMark {
     /// The part of an event id that distinguishes different times within the same microsecond.
     ///
-    /// The suffix is part of ids that are computed from the content. The suffix is empty for times without further
-    /// digits. Therefore the ids of events with such times are the same as in earlier versions.
+    /// The suffix is part of ids that are computed from the content. Earlier versions had no suffix. For times in whole
+    /// microseconds, the suffix is empty. Therefore the ids of events with such times have not changed.
     package var fractionSuffix: String { fraction == 0 ? "" : ".\(fraction)" }
 }
 

@@ -64,7 +64,7 @@ public enum IngestSource {
     /// Whether a name matches `[a-z][a-z0-9_-]{0,63}`.
     public static func isValid(_ name: String) -> Bool { EntityType.isValidName(name) }
 
-    /// The id that represents a source in queues and shares, where other jobs have the id of a user.
+    /// The id of a source in queues and in ``FairShares``. Other jobs have the id of a user in its place.
     public static func stand(in organization: UUID, for source: String) -> UUID {
         var hash = SHA256()
         withUnsafeBytes(of: organization.uuid) { hash.update(bufferPointer: $0) }

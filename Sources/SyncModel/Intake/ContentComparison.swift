@@ -3,8 +3,8 @@ import JSONText
 
 /// Compares a second attempt of a mutation with the first attempt (product rule 5).
 ///
-/// A client id or a device id is treated as equal to the server id to which it resolved. This server id is a UUID, an
-/// integer or a string.
+/// A client id or a device id (an entity's number on one device) is treated as equal to the server id to which it
+/// resolved. This server id is a UUID, an integer or a string.
 ///
 /// The comparison does not guess. The places of ids were stored with the first attempt, and only in such a place can
 /// the second attempt have another id. One of the two ids must be known to resolve to the other.
@@ -14,7 +14,7 @@ import JSONText
 /// an id.
 struct ContentComparison {
     struct Knowledge {
-        /// Returns the server ids of a client id, or of the client id that represents a device id.
+        /// Returns the server ids of a client id, or of the UUID that represents a device id.
         let serverIDs: (UUID) -> [ServerID]
         /// Returns whether a number is a known id of the device that pushed the second attempt.
         let isKnown: (LocalID) -> Bool
@@ -80,8 +80,8 @@ struct ContentComparison {
 
     /// Whether both attempts identify the entity by the same number.
     ///
-    /// The UUIDs can differ although the numbers are equal, because an installation can get a new device id and then
-    /// sends the same number again.
+    /// The UUIDs can differ although the numbers are equal: an installation can become a new device, and then sends the
+    /// same number again.
     private func isOwnNumber(_ stored: UUID, _ given: UUID) -> Bool {
         guard case .number(let number, stored)? = first.entity.client,
             case .number(number, given)? = self.given.entity.client
@@ -94,7 +94,7 @@ struct ContentComparison {
     /// Nil if the server id is a UUID, because UUIDs are not part of the hashed text.
     private func text(for id: UUID) -> ServerID? { serverIDs(of: id).first { $0.uuid == nil } }
 
-    // MARK: - The first try's text
+    // MARK: - The first attempt's text
 
     /// - Parameters:
     ///   - numbersAsWritten: whether device ids at places without a recorded id are compared as numbers. If false, the
@@ -221,7 +221,7 @@ struct ContentComparison {
 
         /// The replacement at a place where the first attempt had a device id.
         ///
-        /// Nil if the value in the second attempt is an integer that is a known id of its device.
+        /// Nil if the value in the second attempt is an integer that is a known id of the device that pushed it.
         private func value(_ value: JSONValue, insteadOf number: Int64, _ related: LocalID?) -> CanonicalReplacement? {
             guard let type = comparison.relations[value.offset], value.int64 != number, let id = ServerID(json: value),
                 comparison.leads(

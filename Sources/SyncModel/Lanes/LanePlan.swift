@@ -90,8 +90,8 @@ public final class LanePlan {
                 recovery = lane.inFlight == request.step.dispatches.first?.mutation.id ? nil : .repetition
             }
         } else {
-            // a worker that already holds the lease may claim the lane again: because a process never runs a lane twice
-            // at the same time, the worker has released the lane or has not received the result of its claim
+            // a process never runs a lane twice at the same time; therefore a worker that holds the lease and claims
+            // the lane again has released the lane, or has not received the result of its earlier claim
             guard lane.isReady(at: now) || lane.lease.owner == request.worker else { return nil }
             self.lane.claim(by: request.worker, planner.lease, now: now)
             recovery = lane.lease.owner == nil ? nil : .takeover
@@ -121,7 +121,7 @@ public final class LanePlan {
     /// Computes the outcomes of the step's mutations in flight, and their effects on entities and the lane.
     ///
     /// - Parameters:
-    ///   - entities: the entities by organization, read under their locks. The outcome changes them.
+    ///   - entities: the entities by organization, read under their locks. The method changes these entities.
     ///   - makeID: generates the id of an entity that the built-in store creates.
     public func settle(_ entities: inout [UUID: EntityTable], _ makeID: () -> UUID) {
         let organization = request.lane.organization
@@ -199,8 +199,8 @@ public final class LanePlan {
     /// Updates the lane's head from ``head``, and decides the worker's next ``turn``.
     ///
     /// - Parameters:
-    ///   - entities: the entities by organization, after ``settle(_:_:)`` of all steps of the group. The changes of
-    ///     entities are not written yet. Therefore ``head`` shows the earlier states.
+    ///   - entities: the entities by organization, after ``settle(_:_:)`` was called for all steps of the group. The
+    ///     changes of entities are not written yet. Therefore ``head`` shows the earlier states.
     ///   - waiting: entities with parked events.
     public func choose(
         by planner: DispatchPlanner,
@@ -217,10 +217,10 @@ public final class LanePlan {
         }
     }
 
-    /// The step's other mutations in flight.
+    /// The lane's mutations in flight, except the mutations of the step.
     private var flights: [LaneFlight] { request.progress?.flights ?? [] }
 
-    /// Whether the lane may have several mutations in flight, or still has some from earlier steps.
+    /// Whether the lane may have several mutations in flight, or still has mutations in flight from earlier steps.
     ///
     /// If true, the caller sets ``window``.
     public var isConcurrent: Bool {
@@ -376,7 +376,7 @@ public final class LanePlan {
 
     private struct Starts {
         var dispatches: [Dispatch] = []
-        /// The earliest time at which a mutation that cannot start now may start; nil if no mutation waits for a time.
+        /// The earliest time at which one of the delayed mutations may start; nil if no mutation waits for a time.
         var due: Timestamp?
         /// Entities of mutations that are in flight or that come earlier in the queue.
         var busy: Set<EntityKey>

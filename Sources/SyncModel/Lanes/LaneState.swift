@@ -244,8 +244,9 @@ public struct LaneState: Sendable, Hashable {
     ///
     /// Both lanes are at rest, and at most one of them is halted.
     ///
-    /// - Returns: the numbers to add to the other lane's positions and change positions. With these numbers, the moved
-    ///   mutations come after every cursor of either lane.
+    /// - Returns: the increase of the positions of the other lane's mutations (`positions`), and the increase of the
+    ///   change positions of its mutations and mappings (`changes`). With these values, the moved mutations come after
+    ///   every cursor of either lane.
     public mutating func absorb(_ other: LaneState, now: Timestamp) -> (positions: Int64, changes: Int64) {
         assert(isAtRest && other.isAtRest && (haltedBy == nil || other.haltedBy == nil))
         let (positions, changes) = (nextPosition - 1, max(changePosition, other.changePosition))

@@ -8,10 +8,10 @@ public enum LaneStep: Sendable {
     case settle([RequestResult])
     /// Apply a mutation to the built-in store.
     case apply(Dispatch)
-    /// Continue under a lease, after more of the mutations that wait for the given mutations are released.
+    /// Continue under a lease, and release further mutations that wait for the given mutations.
     case proceed(token: Int64, unblocking: [UUID])
 
-    /// The lease under which the step is made; nil for a claim.
+    /// The token of the lease under which the step is made; nil for a claim.
     public var token: Int64? {
         switch self {
         case .claim: nil
@@ -61,7 +61,8 @@ extension LaneStep {
     /// The maximum number of bytes of responses in a step that combines several outcomes.
     static let mostBytes = 1_048_576
 
-    /// The number of outcomes that the step writes, or of finished mutations whose waiters it releases. At least 1.
+    /// The number of outcomes that the step writes, or the number of finished mutations for which the step releases
+    /// waiting mutations. At least 1.
     public var weight: Int {
         switch self {
         case .claim, .apply: 1
@@ -78,7 +79,8 @@ extension LaneStep {
     /// Removes the next step from the waiting steps, and returns it; nil if no step waits.
     ///
     /// Combines the outcomes of several requests into one step, within the limits. Two creates that got the same server
-    /// id are written by separate steps, because the second step must find the device id that the first step stored.
+    /// id are written by separate steps, because the second step must find the device id (the entity's number on the
+    /// device) that the first step stored.
     public static func removeNext(from waiting: inout [LaneStep]) -> LaneStep? {
         guard case .settle(var results)? = waiting.first else { return waiting.isEmpty ? nil : waiting.removeFirst() }
         var (count, bytes) = (1, results.reduce(0) { $0 + $1.bytes })
@@ -193,8 +195,8 @@ public struct LaneRequest: Sendable {
 
 /// The state of a worker that runs several mutations of a lane at the same time (product rule 19).
 public struct LaneProgress: Sendable {
-    /// The number of steps of which the worker received the results, since it claimed the lane. The claim is the first
-    /// step.
+    /// The number of steps since the worker claimed the lane. Only steps with results that the worker received are
+    /// counted. The claim is the first step.
     public var step: Int64 = 0
     /// The lane's mutations in flight, apart from the mutation of the step.
     public var flights: [LaneFlight] = []
@@ -204,7 +206,8 @@ public struct LaneProgress: Sendable {
     public var room = Int.max
     /// Whether the upstream's circuit lets one request through.
     public var isProbe = false
-    /// When the upstream's settings were last changed before it refused a batch; nil if it did not refuse a batch.
+    /// The time of the last change of the upstream's settings, if the upstream has refused a batch since this change;
+    /// otherwise nil.
     ///
     /// After an operator has changed the settings again, the gateway sends batches again.
     public var batchRefusal: Timestamp?

@@ -331,7 +331,7 @@ extension BuiltInStore {
 extension BuiltInStore.Write {
     /// The reason why a write of a type with channels is refused regardless of the entity's version (product rule 27).
     ///
-    /// - Returns: nil if the write is allowed, or if it does not write the entity.
+    /// - Returns: nil if the write is allowed, or if the entity remains unchanged.
     fileprivate func refusal(
         of outcome: BuiltInStore.Outcome,
         on stored: EntityState?,

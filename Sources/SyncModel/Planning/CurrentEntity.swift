@@ -154,12 +154,12 @@ public struct CurrentOutline: Sendable {
     }
 }
 
-/// An entity's version, and the uninterrupted run of writes by its last writer.
+/// An entity's version, and the uninterrupted series of writes by its last writer.
 ///
 /// The check of `base_version` uses this history for every entity type.
 struct VersionHistory: Sendable, Hashable {
     let version: Int64
-    /// The version before the last writer's uninterrupted run of writes.
+    /// The version before the last writer's uninterrupted series of writes.
     let base: Int64
     let lastWriter: Writer
 

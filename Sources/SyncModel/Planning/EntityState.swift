@@ -28,9 +28,9 @@ public struct EntityState: Sendable {
     public var owner: UUID
     /// The client id that the creator's device gave to the entity.
     public var clientID: UUID?
-    /// The writer of the latest version and of the versions of its uninterrupted run.
+    /// The writer of the latest version. This writer also wrote all other versions after ``runBase``.
     public var lastWriter: Writer
-    /// The version before the last writer's uninterrupted run of writes.
+    /// The version before the last writer's uninterrupted series of writes.
     public var runBase: Int64
     /// Whether the database has a row for the entity.
     public var isStored = false
@@ -95,7 +95,7 @@ public struct EntityState: Sendable {
             if newValue?.channels != nil || boxedMembership != nil { membership.storedChannels = newValue?.channels }
         }
     }
-    /// The changes of the entity's channels that result from writing this state.
+    /// The changes that writing this state makes to the entity's stays. A stay is the time of an entity in a channel.
     public var stays: StayChanges { boxedMembership?.membership.stays ?? StayChanges() }
 
     /// The history of versions for the `base_version` check.

@@ -43,7 +43,7 @@ public struct IDMapping: Sendable, Hashable {
         self.isAbandoned = isAbandoned
     }
 
-    /// The mapping of a device id.
+    /// The mapping of a device id, which is an entity's number on one device.
     ///
     /// - Parameters:
     ///   - create: the mutation that creates the entity; nil for an id that a pull assigned.
@@ -85,7 +85,7 @@ public struct NewMapping: Sendable {
     public var replacesAbandoned = false
 }
 
-/// The mappings of a user that the answer to a push contains if they are resolved.
+/// The mappings of a user that can be part of the answer to a push. The answer contains them if they are resolved.
 ///
 /// For the client id of an entry's entity, these are only the mappings of the entry's entity type. For a client id in
 /// an endpoint, a payload or `dependency_ids`, these are the mappings of all entity types.

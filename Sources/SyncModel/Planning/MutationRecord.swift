@@ -195,8 +195,8 @@ extension MutationRecord {
     /// The record with the given members marked as not read.
     public func omitting(_ members: [String]) -> MutationRecord { with { $0.gaps.omitted = members } }
 
-    /// A copy of the record without its error, upstream response and list of blocking mutations, as far as these are
-    /// large.
+    /// A copy of the record in which a large error, a large upstream response and a long list of blocking mutations are
+    /// omitted or shortened.
     public var withoutContents: MutationRecord {
         var copy = parts
         if blockerBytes > WorkBounds.small {

@@ -12,7 +12,7 @@ public struct PreviewPlanner {
     let context: PushPlanner.Context
     let entities: EntityTable
     private let plan: PushPlan
-    /// The client ids of entities, by invented id. A device id is given by the client id that represents it.
+    /// The client's ids of new entities, by the server id that the preview invented for the entity.
     private let madeUp: [UUID: ServerID]
     /// The planner for the requests that would be sent.
     ///
@@ -136,7 +136,8 @@ extension PreviewPlanner {
     /// The result that a mutation would have if it ran now.
     struct PreviewStep {
         var request: UpstreamRequest?
-        /// The client ids and device ids in the request that have no server ids yet.
+        /// The client ids in the request that have no server ids yet, including device ids (entities' numbers on one
+        /// device).
         var unresolved: [ServerID] = []
         /// The conflict that the gateway would detect before it sends a request; nil without a conflict.
         ///

@@ -8,11 +8,13 @@ public struct PushPlan: Sendable {
     public var acceptedSequence: Int64 = 0
     /// Warnings for accepted entries, by index in the request.
     public var warnings: [Int: PushWarning] = [:]
-    /// The device's history, after this push, of UUIDs that matched no client id; nil to leave the history unchanged.
+    /// The UUIDs that matched no client id in the device's mutations up to this push; nil to leave the stored history
+    /// unchanged.
     public var unresolvedIDs: UnresolvedIDHistory?
     /// The accepted mutations, in running order.
     public var mutations: [NewMutation] = []
-    /// New mappings, including pending mappings and mappings of device ids. Each mapping is a row.
+    /// New mappings, including pending mappings and mappings of device ids. A device id is an entity's number on one
+    /// device. Each mapping is a row.
     public var mappings: [NewMapping] = []
     /// Device ids that a pull assigned, and that this push uses for the first time. The value is the server id.
     ///
@@ -20,13 +22,13 @@ public struct PushPlan: Sendable {
     public var confirmedIDs: [LocalID: ServerID] = [:]
     /// Device ids in waiting mutations.
     ///
-    /// When such a mutation runs, the gateway finds the server id by the client id that represents the device id.
+    /// When such a mutation runs, the gateway finds the server id by the UUID that represents the device id.
     public var pinnedIDs: Set<LocalID> = []
     /// The refused entries to record.
     public var rejections: [Rejection] = []
     /// The lane after the push.
     public var lane = LaneState()
-    /// The entity types of accepted mutations, as far as the types are not yet marked as in use.
+    /// The accepted mutations' entity types, if the types are not yet marked as in use.
     public var typesToRegister: [EntityType] = []
     /// The resolved mappings of all client ids in the push, for the response.
     public var touchedMappings: [IDMapping] = []

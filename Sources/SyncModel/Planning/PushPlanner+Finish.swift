@@ -4,9 +4,9 @@ import FoundationEssentials
 extension PushPlanner {
     mutating func finish(_ validator: PushValidator) -> PushPlan {
         plan.rejections = Array(validator.rejections.values)
-        // if the lane already had queued mutations, a worker already runs the lane or will run it after a back-off; in
-        // the order of dependencies, the lane is woken nevertheless, because new mutations do not wait for that
-        // back-off
+        // a lane that already had queued mutations need not be woken, because a worker already runs it, or will run it
+        // after a back-off. In the order `dependencies`, the lane is woken nevertheless, because new mutations do not
+        // wait for this back-off.
         let (before, after) = (snapshot.lane.queue.count, plan.lane.queue.count)
         if before == 0 || context.organization.settings.order == .dependencies && after > before {
             plan.lane.wake(now: context.now)
@@ -69,7 +69,7 @@ extension PushPlanner {
     }
 }
 
-/// The mappings that a push creates. Each mapping can be removed from this list once.
+/// The mappings that a push creates. The method `take` passes each mapping to `use` at most once.
 private struct CreatedMappings {
     private let mappings: [NewMapping]
     private var isTaken: [Bool]
@@ -108,14 +108,14 @@ public enum DocumentBounds {
 
 /// The stored documents that a push reads, patches and merges.
 ///
-/// A document counts only while the user sees it, because a refusal would otherwise show that it exists. So documents
-/// that become visible by a grant of the push itself are counted when their mutation runs.
+/// A document counts only if the user sees the entity. Otherwise a refusal would reveal that the entity exists.
+/// Documents that become visible by a grant of the push itself are counted when the mutation of their entity runs.
 struct DocumentCosts {
     private let context: PushPlanner.Context
     private let writer: Writer
     private var cost = WorkCost()
     private var seen: Set<EntityKey> = []
-    /// The entities that mutations name and that the user does not see before the push.
+    /// The entities that the push writes, and that the user does not see before the push.
     private var hidden: Set<EntityKey> = []
 
     init(_ context: PushPlanner.Context, by writer: Writer) {
@@ -138,7 +138,7 @@ struct DocumentCosts {
             if state.unreadBytes > 0 { isCrowded = true }
         }
         try check()
-        // the documents of this push fit if they are read without those of other pushes
+        // the documents of this push fit into the read limit if they are read without the documents of other pushes
         if isCrowded { throw cost.read > DocumentBounds.light ? .requiresOwnBatch : .isCrowded }
     }
 
@@ -154,7 +154,10 @@ struct DocumentCosts {
         throw .needsDocuments(unread(from: key, state, mutation, entities))
     }
 
-    /// Returns the keys of an unread document and of others that are visible now and fit into the limit with it.
+    /// Returns the entities with documents to read.
+    ///
+    /// These are the given entity, and further entities of its type with unread documents that the user sees now. The
+    /// total size of the documents is within the read limit.
     private func unread(
         from first: EntityKey,
         _ state: EntityState,

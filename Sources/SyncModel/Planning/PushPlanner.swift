@@ -104,7 +104,8 @@ public struct PushPlanner {
         var plan = planner.finish(validator)
         plan.allowance = validator.newCount > 0 ? allowance?.bucket : nil
         plan.standing = allowance?.standing
-        // for a device above the limit, a push gets here only if no entry gets a record, for example if all are repeats
+        // if the device exceeds the limit, this line is reached only if no entry gets a record, for example because all
+        // entries are repeats
         if isOneTooMany { plan.acceptedSequence = snapshot.watermark }
         // an unknown device is stored only if one of its entries is stored; otherwise refused pushes could create an
         // unlimited number of devices
@@ -134,8 +135,8 @@ public struct PushPlanner {
             status: unmet.isEmpty ? .pending : .blocked,
             serverID: mutation.entity.serverID ?? (mutation.created == nil ? serverID(of: accepted) : nil)
         )
-        // a forwarded mutation is sent after this commit; because this mutation makes the lane busy, every later
-        // mutation is queued
+        // a forwarded mutation does not run here, but is sent after this commit; it makes the lane busy, and therefore
+        // every later mutation of the push is queued
         if unmet.isEmpty, !accepted.type.isForwarded, plan.lane.isFree {
             result = apply(accepted, serverID: result.serverID)
         }

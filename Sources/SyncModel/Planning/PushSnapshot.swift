@@ -16,7 +16,7 @@ public struct PushSnapshot: Sendable {
     public var deviceCount: Int?
     /// Whether the data is sufficient to decide if the device may push.
     public var isDeviceRead: Bool { isDeviceKnown || deviceCount != nil }
-    /// UUIDs in the device's recent mutations that matched no client id.
+    /// The UUIDs that matched no client id in the device's recent mutations.
     public var unresolvedIDs = UnresolvedIDHistory()
     /// Whether every key, id and client id in the push was looked up.
     ///
@@ -32,16 +32,16 @@ public struct PushSnapshot: Sendable {
     public var rejections: [UUID: Rejection] = [:]
     /// The user's mappings, by client id. A client id has several mappings if it occurs in several entity types.
     public var mappings: [UUID: [IDMapping]] = [:]
-    /// The device ids that the push contains.
+    /// The device ids that the push contains. A device id is an entity's number on one device.
     public var localIDs = PushLocalIDs()
-    /// The client ids of device ids that earlier pushes have stored for waiting mutations (``PushPlan/pinnedIDs``).
+    /// The UUIDs that represent device ids in stored mutations that wait (``PushPlan/pinnedIDs``).
     public var pinnedIDs: Set<UUID> = []
-    /// The client ids of device ids that a pull assigned, and that are not confirmed yet. The value is the server id.
+    /// The server ids of device ids that a pull assigned, and that are not confirmed yet, by the UUID that represents
+    /// the device id.
     ///
     /// If this push takes effect, it confirms the ids that it uses.
     public var tentativeIDs: [UUID: ServerID] = [:]
-    /// Server ids of device ids that are needed only to compare repeats, by the client id that represents the device
-    /// id.
+    /// The server ids of device ids that are needed only to compare repeats, by the UUID that represents the device id.
     ///
     /// These device ids occur only in first attempts, or identify deleted entities.
     public var comparedIDs: [UUID: [ServerID]] = [:]
@@ -85,7 +85,7 @@ public struct ComparedIDs: Sendable {
     /// The maximum number of ids that are looked up for one push.
     public static let limit = 20_000
 
-    /// A device id, together with its device. This device need not be the device that pushes.
+    /// A device id, together with its device. This device need not be the device that sends the push.
     public struct OfDevice: Sendable, Hashable {
         public let device: UUID
         public let id: LocalID

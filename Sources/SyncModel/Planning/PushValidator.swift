@@ -21,9 +21,12 @@ struct PushValidator {
     private(set) var rejections: [UUID: Rejection] = [:]
     /// Whether an entry is refused although not every key, id and client id of the push was looked up.
     ///
-    /// A look-up could change the result: a row that was not read may be the entry's first attempt or its missing
-    /// dependency, or may have the refused id or client id. A refusal that repeats a stored refusal needs no look-up,
-    /// because its key was found.
+    /// Such a refusal is not final, because a row that was not read could change the result:
+    /// - The row may be the entry's first attempt. The entry is then a repeat.
+    /// - The row may be a dependency that seems to be missing.
+    /// - The row may have the same id or client id as the entry. The reason for the refusal is then different.
+    ///
+    /// An entry that repeats a stored refusal needs no look-up, because the refusal was found by the entry's key.
     var needsProbe: Bool {
         !snapshot.isComplete
             && verdicts.contains { verdict in

@@ -31,7 +31,7 @@ struct ReferenceResolver {
     /// The payload with server ids; nil if there are no ids to replace.
     ///
     /// - Parameters:
-    ///   - related: the device ids in the payload's relations.
+    ///   - related: the device ids (entities' numbers on one device) in the payload's relations.
     ///   - unresolved: returns the replacement of an unresolved device id; nil to leave the number unchanged.
     func payload<Failure>(
         _ payload: JSONValue,
@@ -45,7 +45,7 @@ struct ReferenceResolver {
         return payload.rewritten(edits) { serverID(of: $0)?.replacement }
     }
 
-    /// The replacements of the device ids in relations. Each key is the client id that represents the device id.
+    /// The replacements of the device ids in relations. Each key is the UUID that represents the device id.
     func replacements<Failure>(
         of related: [LocalReference],
         unresolved: (LocalReference) throws(Failure) -> JSONReplacement?
@@ -59,13 +59,13 @@ struct ReferenceResolver {
     }
 }
 
-/// The UUIDs in a device's recent mutations that matched no client id.
+/// The UUIDs that matched no client id in a device's recent mutations.
 ///
 /// The gateway treated these UUIDs as data (product rule 3). If a later create has one of them as its client id, the
 /// create gets a warning.
 ///
 /// The device's row stores six bytes of a hash for each of the last ``limit`` UUIDs. Two UUIDs with the same six bytes
-/// are less likely than a disk error.
+/// of the hash are less likely than a disk error.
 public struct UnresolvedIDHistory: Sendable, Hashable {
     public static let limit = 20
     private static let width = 6
@@ -113,8 +113,8 @@ public struct UnresolvedIDHistory: Sendable, Hashable {
 
     /// The mark of a UUID, which is six bytes of a hash.
     ///
-    /// The mark is not a part of the UUID, because some generators change only a few bytes from one UUID to the next.
-    /// Every byte of the UUID affects the mark.
+    /// The mark does not consist of bytes of the UUID, because some generators change only a few bytes from one UUID to
+    /// the next. Every byte of the UUID affects the hash.
     private static func mark(_ id: UUID) -> UInt64 {
         let hash = withUnsafeBytes(of: id.uuid) { SHA256.hash(data: $0) }
         return hash.prefix(width).reduce(0) { $0 << 8 | UInt64($1) }

@@ -3,8 +3,8 @@ import FoundationEssentials
 /// The order in which the entries of a push run (product rule 1).
 ///
 /// Entries run in the order of their sequence numbers, which can differ from their order in the push. Among entries
-/// with equal numbers, an entry runs after its dependencies. Otherwise the entry with the higher priority runs first,
-/// and among equal priorities the entry that comes first in the push.
+/// with equal numbers, an entry runs after its dependencies. Otherwise the entry with the higher priority runs first.
+/// Among equal priorities, the order in the push decides.
 struct RunningOrder {
     /// Indices of the valid entries, in running order.
     private(set) var order: [Int] = []

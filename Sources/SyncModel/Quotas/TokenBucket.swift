@@ -63,7 +63,7 @@ public struct TokenBucket: Sendable, Hashable {
         max(0, (Self.capacity(of: quota) - missing) / quota.kind.window)
     }
 
-    /// The number of milliseconds until a token is left, as of ``asOf``.
+    /// The number of milliseconds until at least one token is left, as of ``asOf``.
     public func millisecondsToNext(of quota: Quota) -> Int64 {
         Self.milliseconds(for: missing - (Self.capacity(of: quota) - quota.kind.window), quota)
     }

@@ -39,7 +39,8 @@ struct DeletionPlanner {
     private let entities: EntityTable
     /// The number of further entities that may be deleted or changed.
     private let room: Int
-    /// The entity to delete, followed by the entities that cascades delete, in the order in which they were found.
+    /// The entity to delete, followed by the entities that the rule `cascade` deletes, in the order in which they were
+    /// found.
     private var deleted: [EntityKey]
     private var isDeleted: Set<EntityKey>
     private var changed: [EntityKey: EntityState] = [:]

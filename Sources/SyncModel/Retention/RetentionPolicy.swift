@@ -43,7 +43,7 @@ public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     case rejections
     /// Tombstones of entities, with the mappings of the users who created these entities.
     case tombstones
-    /// Mappings without an entity that were not used.
+    /// Mappings that have no entity and were not used during the storage period.
     case mappings
     /// Deliveries to webhooks.
     case deliveries

@@ -32,7 +32,7 @@ public struct OutcomeRule: Sendable, Hashable {
         var test: Test
     }
 
-    /// A text, an integer, a boolean or null, which are compared by their bytes.
+    /// A text, an integer, a boolean or null. Scalars are compared by their bytes.
     struct Scalar: Sendable, Hashable {
         private let kind: JSONValue.Kind
         private let bytes: [UInt8]

@@ -266,8 +266,8 @@ public struct Seal: Sendable {
 
     /// A user's own key for sealing; nil if only the organization's key is used.
     ///
-    /// - Parameter isOwner: whether the value is a document, which is sealed with its owner's key. Writes of documents
-    ///   do not wait for the owner's key, because other users can write them.
+    /// - Parameter isOwner: whether the value is a document, which is sealed with its owner's key. A write of a
+    ///   document does not wait for the owner's key, because other users can write the document, too.
     private func own(_ user: UUID, isOwner: Bool, _ keys: DataKeys) throws(SealError) -> SymmetricKey? {
         guard let users, users.seals else { return nil }
         let name = LaneKey(organization: keys.organization, user: user)
@@ -322,7 +322,7 @@ public struct Seal: Sendable {
     private func open(_ stored: [UInt8], _ place: SealedPlace, isJSON: Bool) throws(SealError) -> [UInt8] {
         if case .locked(let reason) = state { throw .locked(reason) }
         guard let (number, user, sealed) = SealedText.read(stored, isJSON: isJSON) else { throw .damaged(place.name) }
-        // another gateway may have created the organization's first key just now
+        // the value is not damaged: another gateway may have created the organization's first key just now
         guard case .sealed(let keys) = state else { throw .unknownKey(number) }
         guard var key = keys.all[number] else { throw .unknownKey(number) }
         if let user { key = try contentKey(key, of: LaneKey(organization: keys.organization, user: user)) }

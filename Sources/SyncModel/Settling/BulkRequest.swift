@@ -21,7 +21,7 @@ public struct BulkRequest: Sendable {
     /// The statuses of the mutations to settle.
     ///
     /// If the filter contains no statuses, these are `failed` and `conflict`. Without a filter, these are all statuses
-    /// that the move allows.
+    /// from which a mutation can be retried or discarded, as requested.
     public private(set) var statuses = MutationStatus.forAPerson
     /// The entity type of the mutations to settle; nil for all types.
     public private(set) var entityType: String?
@@ -44,7 +44,7 @@ public struct BulkRequest: Sendable {
         if let value = body["ids"] { ids = try Self.ids(value) }
         if move == .discard { dependants = try body.choice("dependents") }
         guard let filter = body["filter"] else {
-            // a request with ids settles mutations in every status that the move allows
+            // a request without a filter settles mutations in every status from which the move is possible
             statuses = Self.allowed(move)
             return
         }

@@ -32,8 +32,7 @@ public struct DependencyGraph: Sendable {
     public func all(of ids: Set<UUID>) -> [DependencyNode] {
         var finished: [Int] = []
         var entered: Set<Int> = []
-        // entries with an index, and whether the dependants are finished; mutations are finished in the reverse order
-        // of the result
+        // a mutation is added to `finished` after all of its dependants, and the result has the reverse order
         var stack = ids.flatMap { dependants[$0] ?? [] }.map { (place: $0, isDone: false) }
         while let (place, isDone) = stack.popLast() {
             if isDone {
@@ -48,10 +47,10 @@ public struct DependencyGraph: Sendable {
         return finished.reversed().map { nodes[$0] }.filter { !ids.contains($0.id) }
     }
 
-    /// The largest part of the given mutations on which no mutation outside of this part depends.
+    /// Returns the given mutations that no other mutation needs.
     ///
-    /// If a mutation is excluded, all of its direct and indirect dependencies are excluded, too. Each mutation is
-    /// visited once.
+    /// A given mutation is excluded if a mutation that is not in the result depends on it. Therefore all direct and
+    /// indirect dependencies of an excluded mutation are excluded, too. Each mutation is visited once.
     public func unneeded(among ids: Set<UUID>) -> Set<UUID> {
         var unneeded = ids
         var open: [UUID] = []

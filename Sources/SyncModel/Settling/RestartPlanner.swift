@@ -9,7 +9,8 @@ public struct RestartPlanner {
     public struct Knowledge: Sendable {
         /// The user's mappings of ``SettledContent/identifiers``, by client id.
         ///
-        /// The mappings of device ids are included. Their keys are the client ids that represent the device ids.
+        /// The mappings of device ids (entities' numbers on one device) are included. Their keys are the UUIDs that
+        /// represent the device ids.
         public var mappings: [UUID: [IDMapping]]
         /// The dependencies that are not satisfied yet (product rule 3).
         public var unmet: Set<UUID>
@@ -88,8 +89,8 @@ public struct RestartPlanner {
     /// Plans the resolution of a conflict by `client_wins`, which always starts a new revision (product rule 12).
     ///
     /// - Parameter idPointer: the JSON Pointer to the entity's id in an upstream's answer.
-    /// - Throws: `status_transition_must_be_valid` if `client_wins` is not possible for the mutation, even if a retry
-    ///   or a discard is; `validation_failed` for invalid content.
+    /// - Throws: `status_transition_must_be_valid` if `client_wins` is not possible for the mutation, even if a person
+    ///   can retry or discard the mutation; `validation_failed` for invalid content.
     public static func clientWins(
         _ subject: SettleSubject,
         _ edit: ContentEdit,
@@ -174,7 +175,7 @@ public struct RestartPlanner {
         restart.localIDs = content.localIDs.filter { isReference($0.clientID(on: subject.record.deviceID)) }
     }
 
-    /// The UUIDs that must be resolved before the mutation runs, as far as they are client ids.
+    /// The UUIDs that must be resolved before the mutation runs, if they are client ids.
     ///
     /// These are the UUIDs in the endpoint and the payload, and the client id of the changed entity. The client id of
     /// an entity that this mutation creates is not included.
@@ -197,7 +198,7 @@ public struct RestartPlanner {
 
     /// The mappings that a client id can refer to.
     ///
-    /// If the entity type of the first reference to the client id is known, only mappings of that type are included.
+    /// If the content's references contain the client id's entity type, only mappings of this type are included.
     private func mappings(of id: UUID) -> [IDMapping] {
         let type = isOwn(id) ? subject.record.entity.type : subject.references.types[id]
         return (knowledge.mappings[id] ?? []).filter { type == nil || $0.entityType == type }
@@ -271,16 +272,16 @@ public struct RestartPlanner {
     private mutating func send(_ idPointer: String) throws(Problem) {
         let current = ConflictState(error: subject.record.error)
         let serverID = ConflictState.entity(of: subject.record, current, idPointer)
-        // the client ids in a stored override are not replaced later; therefore its document and its path are made only
-        // if all of their client ids are resolved
+        // client ids in a stored override are not replaced later; therefore the override gets the conflict's document,
+        // or the server id in its path, only if all client ids in the payload or endpoint are resolved
         let isWaiting = content.payload?.uuids.contains(where: isWaitedFor) ?? false
         let sent = ClientWins.plan(
             operation: subject.record.operation,
             idSpace: subject.type.idSpace,
             endpoint: content.endpoint.map { resolver.path($0, own: nil) } ?? "",
             payload: resolvedPayload,
-            // if other writers have changed the entity since the conflict, the conflict's document is outdated; to send
-            // this document would undo their changes
+            // if other writers have changed the entity since the conflict, the conflict's document is outdated, and a
+            // request with this document would undo the changes of the other writers
             current: isWaiting || knowledge.isOvertaken ? nil : current?.documentOfConflict,
             serverID: content.endpoint?.uuids.contains(where: isWaitedFor) ?? false ? nil : serverID
         )
@@ -301,7 +302,7 @@ public struct RestartPlanner {
 
     private func mappedID(_ id: UUID) -> ServerID? { mappings(of: id).first { $0.status == .resolved }?.serverID }
 
-    /// The payload with server ids. An unresolved device id is replaced by the client id that represents the device id.
+    /// The payload with server ids. An unresolved device id is replaced by the UUID that represents the device id.
     ///
     /// The device's number must not remain in the payload, because it could be mistaken for a server id.
     private var resolvedPayload: JSONValue? {

@@ -89,8 +89,8 @@ public struct ServerWinsPlanner {
         if state.isVisible(to: user, subject.type.visibility, subject.access) {
             return (state.version, state.json(type: type, id: serverID, isOutline: isOutline))
         }
-        // the user must not learn that another user has an entity with this id, so the answer does not depend on that
-        // entity
+        // the answer does not depend on another user's entity with this id, because the user must not learn that it
+        // exists
         guard subject.record.operation == .create, let document = current?.document else { return (nil, nil) }
         let asIfNew = CurrentEntity(type: type, id: serverID, version: 1, etag: current?.etag, document: document)
         return (1, asIfNew.json)

@@ -43,9 +43,9 @@ public struct Endpoint: Sendable, Hashable {
         return found
     }
 
-    /// The path after each UUID is replaced for which `replacement` returns an id.
+    /// The path after UUIDs were replaced by the ids that `replacement` returns.
     ///
-    /// The inserted ids are percent-encoded.
+    /// A UUID remains if `replacement` returns nil. The inserted ids are percent-encoded.
     public func rewritten(_ replacement: (UUID) -> ServerID?) -> String {
         let bytes = Array(text.utf8)
         var output: [UInt8] = []

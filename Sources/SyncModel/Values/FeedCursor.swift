@@ -1,8 +1,8 @@
 /// A position in an organization's feed, opaque to clients.
 ///
 /// The cursor contains the feed's epoch, the position up to which the client has received all changes, the feed's end
-/// when a first pull began, and the pull's filter. In an organization with channels, the cursor also contains the
-/// position up to which changes of the user's grants are applied.
+/// at the beginning of a first pull, and the pull's filter. In an organization with channels, the cursor also contains
+/// the position up to which changes of the user's grants are applied.
 public struct FeedCursor: Sendable, Hashable {
     /// The feed's epoch, which a purge or a restore changes.
     public var epoch: Int64
@@ -104,6 +104,9 @@ public struct FeedCursor: Sendable, Hashable {
     }
 
     /// The position up to which the client needs no tombstones.
+    ///
+    /// During a first pull, this is ``head``, because the client never received an entity that was deleted before this
+    /// pull began.
     public var reach: Int64 { max(position, head) }
 
     /// The FNV-1a hash of the sorted names; 0 if there is no filter.

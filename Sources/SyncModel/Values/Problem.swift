@@ -86,7 +86,8 @@ extension Problem {
         return Problem(.validationFailed, pointer: pointer, rule: Rule.deviceLimit, detail)
     }
 
-    /// The problem while an older gateway runs that lacks a feature and would undo the feature's effects.
+    /// The problem while a gateway of an older version runs. The older gateway lacks a feature, and would undo the
+    /// feature's effects.
     ///
     /// A client need not repeat the request, because an operator must first update the older gateway.
     public static func oldGateway(without feature: String, pointer: String = "", rule: String) -> Problem {
