@@ -110,7 +110,7 @@ extension Administration {
 
     /// Adds one external id.
     ///
-    /// A cluster copies the table to all servers. A row can be added through any server.
+    /// On a Citus cluster, every server has a copy of the table, and a row can be added through any server.
     static let addExternalIDsStatement = Statement(
         "external_ids_add",
         ["organization", "issuer", "external_id", "now"],

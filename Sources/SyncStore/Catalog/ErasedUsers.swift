@@ -127,7 +127,7 @@ package struct UserJoins: Sendable {
     /// Whether the user is being joined with another user.
     package func isClosed(_ user: UUID, at now: Timestamp) -> Bool { closed[user].map { now < $0 } ?? false }
 
-    /// Whether a join that was in progress when it was read may have been completed or given up since then.
+    /// Whether any join was in progress at the time of the read, and may have ended since then.
     func isOutdated(at now: Timestamp) -> Bool {
         !closed.isEmpty && closed.values.contains { $0 <= now }
     }
