@@ -6,7 +6,8 @@ package import SyncModel
 
 /// The lane workers' database operations.
 ///
-/// Any number of replicas may use them at the same time, because a lease names its worker, and its token only grows.
+/// Any number of replicas may use these operations at the same time, because a lease names its worker, and the lease's
+/// token only grows.
 package final class LaneStore: Service {
     private let committers: Committers<LaneWork>
     private let catalog: Catalog
@@ -89,7 +90,7 @@ package final class LaneStore: Service {
                 return try await lanes(Self.dueStatement, Parameters(now, excluding, limit))
             } catch  where cluster.isThere && [.storeUnavailable, .overloaded].contains(error.code) {}
         }
-        // a server of the cluster is unavailable, so only the shards of the other servers are searched
+        // a server of the Citus cluster is unavailable, so only the shards of the other servers are searched
         return try await lanes(Self.dueByShardStatement, Parameters(now, excluding, limit, silent))
     }
 

@@ -93,8 +93,8 @@ package enum UserMoves {
         """
     )
 
-    /// Moves the grants of the merged user (`user`) to the remaining user (`into`), and grants the merged user's own
-    /// channel to the remaining user.
+    /// Moves the grants of the merged user (`user`) to the other user (`into`), and grants the merged user's own
+    /// channel to the other user.
     ///
     /// The grants begin at a new position, so that the devices of both users receive the entities. Grants that have
     /// already ended are not moved, and remain until retention deletes them.
@@ -128,8 +128,8 @@ package enum UserMoves {
 
     /// SQL for whether users of the organization need not be provisioned by an operator.
     ///
-    /// If an operator provisions users, a merge does not add the remaining user to `users`. Otherwise the merge would
-    /// admit this user again if the operator withdrew the provisioning while the merge was running.
+    /// If an operator provisions users, a merge does not add the other user (`into`) to `users`. Otherwise the merge
+    /// would admit this user again if the operator withdrew the provisioning while the merge was running.
     static let isNotProvisioned =
         "(SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = :organization) IS DISTINCT FROM 'explicit'"
 }

@@ -203,9 +203,10 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Plans a discard, and adds the entity that replaces each mutation to the mutation's error.
+    /// Plans a discard, and adds the current state of each mutation's entity to the mutation's error.
     ///
-    /// The client needs the entity in the error, because no feed sends this entity again.
+    /// The client needs this state because it has to undo the discarded change, and the feed does not send an unchanged
+    /// entity again.
     package func publish(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,
