@@ -379,7 +379,8 @@ package enum ChannelStatements {
 
     /// Deletes grants that ended at or below the horizon, if their users no longer hold the channel.
     ///
-    /// If a channel was granted again, the earlier grant remains, because devices did not receive its end.
+    /// If a user got a channel again, the earlier grant remains, because devices may not have processed the end of the
+    /// earlier grant (``GrantHistory``).
     package static let pruneGrants = Statement(
         "channels_prune_grants",
         ["organization", "limit"],

@@ -11,7 +11,8 @@ package struct Settlement: Sendable {
     ///
     /// A transaction with this number of mutations locks the lane for less than a second.
     package static let batch = 5_000
-    /// The maximum number of attempts at a transaction while other replicas insert rows with its ids.
+    /// The maximum number of attempts at a transaction if other replicas insert rows with the same ids at the same
+    /// time.
     package static let attempts = 3
 
     package let pool: Pool
