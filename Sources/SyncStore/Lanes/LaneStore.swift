@@ -334,9 +334,9 @@ extension LaneStore {
 
     /// Returns whether an organization's upstream has accepted a request that was sent after a given moment.
     ///
-    /// - Parameter timeout: the maximum time of a request. A request may have been in flight at the moment. Therefore
-    ///   the success of a mutation that the gateway had accepted before the moment is ignored, unless the success was
-    ///   stored later than this time after the moment.
+    /// - Parameter timeout: the maximum time of a request. A request may have been in flight at the moment. Therefore,
+    ///   if the gateway accepted a mutation before the moment, its success counts only if it was stored after the
+    ///   moment plus this time.
     /// - Throws: `store_unavailable`.
     package func hasSucceeded(
         in organization: UUID,
