@@ -28,7 +28,7 @@ package final class Store: Sendable {
     ///
     /// Nil if `pool` connects to that server.
     private let hintsPool: Pool?
-    /// The properties of the cluster, if the database is a cluster.
+    /// The properties of the Citus cluster, if the database is a cluster.
     package let cluster: Cluster
     /// Polls the cluster's servers. Long-running processes run it.
     package let clusterStats: ClusterStatsCollector
@@ -119,8 +119,8 @@ package final class Store: Sendable {
             lastReadiness.withLock { $0 = reasons }
             return reasons
         } catch let error as PostgresError {
-            // all connections may wait for one server of a cluster while the gateway serves the organizations of the
-            // other servers
+            // all connections may wait for one server of a Citus cluster while the gateway serves the organizations of
+            // the other servers
             let waited = [.timedOut, .unresponsive, .poolExhausted].contains(error.kind) && pool.statistics.open > 0
             if waited, cluster.servers.wasSeen(within: Self.clusterTimeout) { return lastReadiness.withLock { $0 } }
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
@@ -139,7 +139,7 @@ package final class Store: Sendable {
         if isReadOnly { return [Self.readOnly] }
         if !status.pending.isEmpty { return ["the schema is missing \(status.pending.joined(separator: ", "))"] }
         let (missing, anyKnown) = try await keyCheck.missing()
-        // a gateway that can serve some organizations stays ready
+        // a gateway that can serve some organizations is ready
         if !anyKnown { return missing }
         return writeTrouble.map { [$0] } ?? []
     }
@@ -148,8 +148,8 @@ package final class Store: Sendable {
 
     /// The reason why writes are not possible although the database can be read; nil if they are possible.
     ///
-    /// The value is always nil in a cluster, because the servers of a cluster fail independently and the gateway serves
-    /// the organizations of the available servers.
+    /// The value is always nil in a Citus cluster, because the servers of a cluster fail independently and the gateway
+    /// serves the organizations of the available servers.
     private var writeTrouble: String? {
         guard !cluster.isThere else { return nil }
         let writeFailure =

@@ -9,9 +9,10 @@ package struct StoreConfiguration: Sendable {
     /// A libpq URI of the server through which gateways notify each other of changes; nil for the server of
     /// `databaseURL`.
     ///
-    /// The URI is required if gateways are connected to several servers of a cluster.
+    /// The URI is required if gateways are connected to several servers of a Citus cluster.
     package var hintsURL: String?
-    /// Whether committers in a cluster commit each group over a direct connection to the server with the group's rows.
+    /// Whether committers in a Citus cluster commit each group over a direct connection to the server with the group's
+    /// rows.
     package var commitsDirectly = false
     /// The number of connections for everything except group commit.
     package var poolSize: Int

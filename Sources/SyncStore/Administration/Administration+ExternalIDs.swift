@@ -8,7 +8,7 @@ extension Administration {
     /// The maximum number of external ids of one organization.
     package static let maximumExternalIDs = 100
 
-    /// Changes the external ids of an organization. Changes of external ids exclude each other.
+    /// Changes the external ids of an organization. Two such changes never run at the same time.
     ///
     /// - Parameter change: receives the present ids and returns the new ids.
     /// - Returns: the organization; nil if it does not exist.
@@ -110,7 +110,7 @@ extension Administration {
 
     /// Adds one external id.
     ///
-    /// A cluster copies the table to all servers. A row can be added through any server.
+    /// On a Citus cluster, every server has a copy of the table, and a row can be added through any server.
     static let addExternalIDsStatement = Statement(
         "external_ids_add",
         ["organization", "issuer", "external_id", "now"],

@@ -85,9 +85,9 @@ package struct Administration: Sendable {
 
     /// Creates or changes an organization.
     ///
-    /// - Throws: `not_found` while the organization is being purged; `external_id_taken` with pointers;
-    ///   `validation_failed` if the organization cannot have users' keys; `overloaded` if it cannot have users' keys
-    ///   yet.
+    /// - Throws: `not_found` while the organization is being purged; `external_id_taken` with pointers; the errors of
+    ///   the database. `validation_failed` is thrown if users' keys are enabled without a master key or while an older
+    ///   gateway is running, or if the order of lanes does not suit the upstream.
     package func put(
         _ id: UUID,
         _ update: OrganizationUpdate

@@ -91,7 +91,8 @@ package struct AuditLog: Sendable {
             return mark
         } catch {
             let problem = failure.problem(error, doing: "write an act")
-            // the caller does not cause a read-only database or a missing permission, and the operator can fix it
+            // a read-only database or a missing permission would be an internal error, but an operator can fix the
+            // cause, and the caller can try again
             throw problem.code == .internalError ? Self.unwritable : problem
         }
     }

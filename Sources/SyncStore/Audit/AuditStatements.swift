@@ -27,8 +27,8 @@ package enum AuditStatements {
                 (\(ErasedUsers.isErased(":organization::uuid", ":into::uuid"))) AS into_goes
         ) k
         """,
-        // all values are parameters, because an action that concerns no organization cannot be joined with
-        // `organizations`
+        // on Citus, inserted rows are usually joined with `organizations`; here all values are parameters instead,
+        // because an action that concerns no organization has no row in that table
         variant: """
             INSERT INTO audit AS a (organization_id, id, at, actor, scope, action, reason, target, user_id, user_hash, into_id,
                 into_hash, request_id, outcome)
@@ -39,7 +39,7 @@ package enum AuditStatements {
             """
     )
 
-    /// SQL for whether a user was erased, by the cluster's function in `sql/citus.sql`.
+    /// SQL for whether a user was erased, by a function that only `sql/citus.sql` creates.
     private static func isErased(_ user: String) -> String { "is_erased(:organization::uuid, \(user)::uuid)" }
 
     package static let end = Statement(

@@ -17,7 +17,8 @@ package final class Catalog: Sendable {
     package static let lifetime: Int64 = 5_000_000
     /// The value of ``lifetime`` in seconds.
     package static let lifetimeSeconds = Double(lifetime) / 1_000_000
-    /// The interval at which the caller of a waiting request is checked, in seconds.
+    /// The interval, in seconds, at which the gateway checks whether the caller of a waiting request may still be
+    /// served.
     package static let waitSeconds: Double = 2
     /// The time in seconds after which no gateway still uses the state before a change of an organization or a user.
     ///
@@ -162,8 +163,8 @@ package final class Catalog: Sendable {
 
     /// The time for which the cache remembers that a user is not erased, in microseconds.
     ///
-    /// An organization's entry contains the erasures of twice this time. Therefore it contains each erasure that began
-    /// after a cached check.
+    /// An organization's entry contains the erasures that began within twice this time. Therefore the entry contains
+    /// each erasure that began after a cached check.
     private static let presence = Int64(ErasedUsers.memory / 2) * 1_000_000
 
     /// Whether a user is cached as not erased; false means unknown.
@@ -411,7 +412,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Returns a number from an organization's id that replaces the partition if tables are not partitioned.
+    /// Derives a number from an organization's id. The number replaces the partition if tables are not partitioned.
     private static func spread(_ id: UUID) -> Int { Int(id.uuid.15 ^ id.uuid.13 ^ id.uuid.7 ^ id.uuid.3) }
 
     private static func types(

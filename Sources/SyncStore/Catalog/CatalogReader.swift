@@ -30,7 +30,7 @@ final class CatalogReader: Sendable {
     private struct State {
         var waiters: [UUID: [Waiter]] = [:]
         var isReading = false
-        /// The callers that wait for the next read of an organization that is read separately.
+        /// For each organization that is read separately: the callers that wait for its next read.
         var aside: [UUID: [Waiter]] = [:]
         /// The partition and shard of each organization.
         ///
@@ -72,7 +72,7 @@ final class CatalogReader: Sendable {
         }
         return try await withCheckedContinuation { waiter in
             let (mustBegin, isLarge) = state.withLock { state in
-                // in a cluster, the rows of each organization can be on another server
+                // in a Citus cluster, the rows of each organization can be on another server
                 if cluster.isThere || state.large.contains(id) {
                     defer { state.aside[id, default: []].append(waiter) }
                     return (state.aside[id] == nil, true)

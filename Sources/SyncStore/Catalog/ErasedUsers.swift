@@ -89,9 +89,9 @@ extension Problem {
 
 /// The joined users of an organization at a moment. Usually the list is empty.
 ///
-/// Effects that must not happen twice are protected by the database, not by this cached state: a user whose rows have
-/// moved has no lane, and no lane is created for the user (``GroupStatements/makeLanes``). A lane that a worker holds
-/// is not moved.
+/// This state is cached, and may be outdated. Therefore the database itself ensures that no effect happens twice. After
+/// a user's rows were moved, the user has no lane, and no new lane is created for this user
+/// (``GroupStatements/makeLanes``). A lane is not moved while a worker holds it.
 package struct UserJoins: Sendable {
     /// The owner of a user's requests.
     package enum Standing: Sendable, Hashable {
@@ -127,7 +127,7 @@ package struct UserJoins: Sendable {
     /// Whether the user is being joined with another user.
     package func isClosed(_ user: UUID, at now: Timestamp) -> Bool { closed[user].map { now < $0 } ?? false }
 
-    /// Whether a join that was in progress when it was read may have been completed or given up since then.
+    /// Whether any join was in progress at the time of the read, and may have ended since then.
     func isOutdated(at now: Timestamp) -> Bool {
         !closed.isEmpty && closed.values.contains { $0 <= now }
     }

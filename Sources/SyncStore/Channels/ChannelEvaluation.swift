@@ -32,7 +32,8 @@ package struct ChannelEvaluation: Sendable {
 
     /// The maximum number of entities in a step.
     ///
-    /// A step also ends once it changes ``WorkBounds/groupGrants`` grants or ``WorkBounds/groupStays`` stays.
+    /// A step also ends once it changes ``WorkBounds/groupGrants`` grants, or ``WorkBounds/groupStays`` rows that
+    /// record in which channels entities are or were.
     package static let limit = 200
     /// The maximum number of entities that a preview examines.
     private static let previewed = 1_000

@@ -30,7 +30,7 @@ package final class ChannelFeedReader: Sendable {
         var organizations: Set<UUID> = []
     }
 
-    /// The number of pages about channels that their users gained or lost.
+    /// The number of pages that list the entities of a channel which the pulling user has just gained or lost.
     package static let grantPages = "sluice_channel_grant_pages_total"
 
     private static let attempts = 5
@@ -123,8 +123,8 @@ package final class ChannelFeedReader: Sendable {
 
     private static func query(_ request: FeedRequest, _ pull: ChannelPull, asOf position: Int64) -> Query {
         let channels = pull.channels
-        // `room` limits the rows of each channel to one and a half times the average of a page; a scan has its own
-        // limit
+        // `room` is the maximum number of rows that are read from each channel: one and a half times the number of rows
+        // that each channel would have on a full page if all had equally many. A scan has its own limit.
         let scans = scansFeed(pull, channels.count, asOf: position)
         let average = max(1, request.limit * 3 / 2 / max(1, channels.count) + 1)
         let room = scans ? scanRows(channels.count) : min(request.limit, average)

@@ -47,8 +47,8 @@ enum ChannelFeedStatements {
     /// Reads the same rows as ``merge`` from all changes after a position.
     ///
     /// The statement is used for a user of many channels, if there are few changes after the cursor. The channels are
-    /// in a subquery of an expression, because PostgreSQL uses a hash table for such a subquery even if plans may not
-    /// use hash joins.
+    /// in a subquery of an expression, because PostgreSQL uses a hash table for such a subquery even if hash joins are
+    /// disabled.
     static let scan = statement(
         "changes_scan_of_channels",
         bounds: """
@@ -120,7 +120,8 @@ enum ChannelFeedStatements {
             FROM entity_types v WHERE v.organization_id = :organization
         ) t
         LEFT JOIN LATERAL (
-            -- the lowest position up to which a list that may have more rows was read
+            -- each list that may have more rows was read up to some position; the lowest of these positions is the
+            -- bound
             SELECT min(c.position) AS bound
             FROM (
                 \(bounds)
@@ -137,7 +138,7 @@ enum ChannelFeedStatements {
             FROM (
                 SELECT v.*, \(past) AS past
                 FROM (
-                    -- only a position's first row has a document, so a page may be cut after it
+                    -- only the first row of a position has the document; therefore a page may end after this row
                     SELECT r.*, sum(\(RowBytes.of("r.document"))) OVER w AS bytes_to
                     FROM (
                         \(entities)
@@ -195,7 +196,7 @@ enum ChannelFeedStatements {
         """
         SELECT s.*, dense_rank() OVER (ORDER BY s.position) AS place
         FROM (
-            -- of several channels of an entity, one is enough while the entity is in them
+            -- if an entity is in several of the user's channels, the row of one channel suffices
             (SELECT DISTINCT ON (i.position) i.position, i.channel, i.joined_at, false AS is_ended,
                 NULL::text AS entity_type, NULL::text AS id, NULL::bool AS id_is_integer
              FROM (

@@ -3,7 +3,8 @@ import Metrics
 import Postgres
 import SyncModel
 
-/// The rows that the writes of a transaction change: stays of entities in channels, and grants.
+/// The rows about channels that a transaction changes: grants, and stays. (A stay is the time that an entity spends in
+/// a channel.)
 struct ChannelWrites {
     private var moved: [StayRow] = []
     private var joined: [StayRow] = []
@@ -157,7 +158,8 @@ extension ChannelAccess {
     ///
     /// If a user has more grants, the transaction later reads the channels on which its plans depend.
     static let mostTogether = 200
-    /// The maximum number of reads of further channels. The next read returns all channels of a user.
+    /// The maximum number of reads of single further channels. After these, one more read returns all channels of the
+    /// users.
     private static let mostReads = 4
 
     /// Reads the result of ``ChannelStatements/subjects``.

@@ -44,7 +44,8 @@ package enum ChannelStatements {
 
     // MARK: - Stays
 
-    /// Moves the channel rows of written entities that remain in their channels to the positions of the new versions.
+    /// Updates the channel rows of written entities, for each channel in which an entity remains. The row gets the
+    /// position of the entity's new version.
     static let moveStays = Statement(
         "channels_move_stays",
         stays.inputs,
@@ -119,8 +120,8 @@ package enum ChannelStatements {
 
     /// SQL for the holder of a grant.
     ///
-    /// For a joined user, the holder is the other user. For a subject without an id, the holder is the id that the
-    /// subject will get.
+    /// If the user of a grant was joined into another user, the holder is that other user. For a subject without an id,
+    /// the holder is the id that the subject will get.
     private static func holder(_ row: String) -> String {
         let id = Identities.id(salt: "z.salt", issuer: "\(row).issuer", subject: "\(row).subject")
         return """
@@ -153,7 +154,8 @@ package enum ChannelStatements {
             """
     }
 
-    /// Reads the users who hold grants to some users and subjects. Erased users hold no grants.
+    /// Reads the user who holds the grants, for each given user or subject to whom entities grant channels. Erased
+    /// users hold no grants.
     static let holders = Statement(
         "channels_holders",
         HolderRow.columns.inputs,
@@ -167,7 +169,7 @@ package enum ChannelStatements {
 
     /// Ends the grants that entities no longer make.
     ///
-    /// PostgreSQL hashes a subquery that is a value. Therefore each grant is compared once.
+    /// PostgreSQL makes a hash table from the subquery of `NOT IN`. Therefore each present grant needs one look-up.
     static let endGrants = Statement(
         "channels_end_grants",
         sources.inputs + grants.inputs,
@@ -199,8 +201,8 @@ package enum ChannelStatements {
     /// If a user already holds the maximum number of channels, the user gets no further channels. The channels of each
     /// user are counted once.
     ///
-    /// Each grant is looked up by a subquery that is a value. `NOT EXISTS` would be planned as a join, which on small
-    /// tables reads all present grants for each row.
+    /// Each grant is looked up by a subquery that returns a value. `NOT EXISTS` would be planned as a join, which on
+    /// small tables reads all present grants for each row.
     static let beginGrants = Statement(
         "channels_begin_grants",
         grants.inputs,
@@ -228,7 +230,7 @@ package enum ChannelStatements {
                         SELECT FROM channel_grants y
                         WHERE y.organization_id = h.organization_id AND y.user_id = h.user_id AND \(lasts("y"))
                         LIMIT \(ChannelName.limitOfUser)) z) >= \(ChannelName.limitOfUser))
-        -- of several grants of one source, 'write' is the greater one
+        -- if one source makes several grants, max(k.role) is 'write' if any of them is 'write'
         GROUP BY 1, 2, 3, 4, 5
         ON CONFLICT (organization_id, user_id, channel, source, since) DO UPDATE
         SET role = excluded.role, until = NULL
@@ -377,7 +379,8 @@ package enum ChannelStatements {
 
     /// Deletes grants that ended at or below the horizon, if their users no longer hold the channel.
     ///
-    /// If a channel was granted again, the earlier grant remains, because devices did not receive its end.
+    /// If a user got a channel again, the earlier grant remains, because devices may not have processed the end of the
+    /// earlier grant (``GrantHistory``).
     package static let pruneGrants = Statement(
         "channels_prune_grants",
         ["organization", "limit"],

@@ -206,9 +206,9 @@ extension CitusSQLRewriter {
 }
 
 extension Query {
-    /// Adds an alternative for rows of a single organization, which only a cluster uses.
+    /// Adds an alternative query, which only a Citus cluster receives, for rows of a single organization.
     ///
-    /// If all rows are of one organization, a cluster receives the alternative: a statement on one table, with the
+    /// The alternative is used if all rows are of one organization. It is a statement on one table, with the
     /// organization as a parameter. The server that receives it keeps its plan. Plain PostgreSQL never receives the
     /// alternative, because it could choose to read the whole table.
     ///
@@ -228,11 +228,11 @@ extension Query {
     }
 }
 
-/// A cache of the cluster's texts of queries. Each text is made once.
+/// A cache of statements that were rewritten for Citus. Each statement with a name is rewritten once.
 final class RewriteCache: Sendable {
     private struct Made {
         var ofRows: Statement
-        /// The form for one row. If the statement has no separate text for one row, it is equal to the other form.
+        /// The form for one row. If the statement has no separate text for one row, both forms are equal.
         var ofOneRow: Statement
     }
 

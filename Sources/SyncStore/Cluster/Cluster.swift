@@ -56,10 +56,10 @@ package final class Cluster: Sendable {
 
     /// Detects that a shard moved while a transaction ran.
     ///
-    /// If the first change of a transaction waits until a shard was copied, it continues in the copy. This statement
-    /// cannot read the copy's rows yet: it changes no row and reports no error (Citus 13.2, if the copy is on the
-    /// server that the session is connected to). Therefore a transaction is repeated if any shard has moved since the
-    /// transaction began.
+    /// If the first changing statement of a transaction waits until a shard was copied, it continues in the copy. But
+    /// the statement cannot read the copy's rows yet. Therefore it changes no row, and reports no error (Citus 13.2, if
+    /// the copy is on the server that the session is connected to). For this reason, a transaction is repeated if any
+    /// shard has moved since the transaction began.
     static let transactionGuard = Dialect.TransactionGuard(
         before: Statement("cluster_note_places", "SELECT set_config('sluice.places', \(places), true)"),
         verify: Statement(

@@ -21,8 +21,8 @@ package final class ClusterServers: Sendable {
         package let workerProcesses: Int?
         /// The server's `wal_retrieve_retry_interval`; nil if the server does not answer.
         package let retryMilliseconds: Int?
-        /// Whether this server's catalog lists the connected server as a member of the cluster; true if it does not
-        /// answer.
+        /// Whether this server's catalog lists the connected server as a member of the cluster; true if this server
+        /// does not answer.
         package let isConnectedServer: Bool
 
         package var isThere: Bool { identity != nil }

@@ -74,7 +74,8 @@ package struct DeviceRegistry: Sendable {
         let owner: LaneKey
     }
 
-    /// Returns a device that was not inserted, because it already exists or must not be created.
+    /// Returns the existing device after an insertion had no effect. If there is no such device, throws the reason why
+    /// it must not be created.
     private func row(_ device: UUID, _ next: [(type: String, next: Int64?)], _ rows: Rows) throws -> DeviceRow {
         guard var row = rows.first, try row.read("status", as: String.self) == OrganizationStatus.active.rawValue else {
             throw Problem(.organizationUnknown, "the organization does not accept devices")

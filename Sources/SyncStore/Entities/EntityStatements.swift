@@ -192,8 +192,8 @@ enum EntityStatements {
 
     /// Raises the feeds' counters.
     ///
-    /// The rows remain locked until the commit. Therefore positions are in commit order. The epoch is only for a
-    /// missing row, which does not occur.
+    /// The rows remain locked until the commit. Therefore positions are in commit order. The statement uses the
+    /// parameter for the epoch only if a feed's row is missing, which does not occur.
     static let raiseFeeds = Statement(
         "group_raise_feeds",
         EntityRows.raises.inputs,

@@ -6,7 +6,7 @@ package import Postgres
 package import SyncModel
 import Synchronization
 
-/// Resolves the names that issuers use to users and organizations.
+/// Finds the users and organizations for the names that issuers use.
 ///
 /// The row of a subject never changes, and is cached until its organization is recreated: an organization can be purged
 /// and created again with the same id, which ``Catalog/onRecreated(_:)`` reports within five seconds. Operators can
@@ -35,7 +35,7 @@ package final class Identities: Sendable {
         /// Subjects that were not found in organizations whose operator provisions users, with the time of the look-up.
         var strangers = GenerationCache<Key, Timestamp>(capacity: nameCapacity)
         var names = GenerationCache<ExternalID, Named>(capacity: nameCapacity)
-        /// Whether Sluice generated an id of version 8.
+        /// For each examined user whose id is a UUID of version 8: whether Sluice generated the id.
         var made = GenerationCache<LaneKey, Bool>(capacity: nameCapacity)
         /// The number of invalidations. Data that were read before an invalidation are not cached.
         var generation = 0

@@ -72,7 +72,7 @@ package final class IngestCommit: Service {
             let part = try await take(request.part(next..<end), from: bearer)
             answer.verdicts += part.verdicts
             answer.feed = part.feed
-            // other batches may have used up the transaction's limit of reads
+            // a transaction may ingest no event of this batch, because other batches have used up its limit of reads
             idleTurns = part.verdicts.isEmpty ? idleTurns + 1 : 0
             guard idleTurns < Self.maximumIdleTurns else { throw .overloaded("too many writes are waiting") }
         }

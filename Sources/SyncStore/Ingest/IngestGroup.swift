@@ -26,7 +26,7 @@ struct IngestGroup {
     private var states: [UUID: IngestState] = [:]
     /// Erased users among the owners that events name.
     private var erased: Set<LaneKey> = []
-    /// The first parked events about each entity that a job evaluates again, in order of arrival.
+    /// For each entity whose parked events a job evaluates again: the first of these events, in order of arrival.
     private var parked: [EntityOfOrganization: [ParkedEvent]] = [:]
     /// The maximum number of parked events that are read for each entity.
     private var parkedLimit = 0
@@ -305,7 +305,7 @@ struct IngestGroup {
         }
     }
 
-    /// The grants and stays that the plans have changed so far.
+    /// The numbers of grants and of stays in channels that the plans have changed so far.
     private var channelChanges: ChannelChanges {
         states.values.reduce(into: ChannelChanges()) { $0 += $1.entities.channelChanges }
     }

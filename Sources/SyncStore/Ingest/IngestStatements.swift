@@ -142,8 +142,9 @@ enum IngestStatements {
     /// Documents are read in the order in which they are needed. A document is left out if the documents before it
     /// reach the limit of bytes.
     ///
-    /// Documents are measured until their sizes reach a second limit, which is not below the first. For the remaining
-    /// documents, the stored size is used.
+    /// The size of a document is the length of its text. To determine this length, PostgreSQL may have to decompress
+    /// the document. Therefore lengths are determined only until their sum reaches `measured_bytes`, which is at least
+    /// `bytes`. For a document after that, the size can be the compressed size (``RowBytes``).
     static let lockEntities = Statement(
         "ingest_lock_entities",
         places.inputs + ["bytes", "measured_bytes"],
@@ -390,7 +391,7 @@ enum IngestStatements {
         "ingest_defer_followers",
         QueuePlaceRow.columns.inputs,
         deferring("p.received_at + \(timeout)"),
-        // on a cluster, a column can only be set to an expression that does not depend on settings
+        // on Citus, a column can only be set to an expression that does not depend on settings
         variant: deferring("(p.received_at AT TIME ZONE 'UTC' + \(timeout)) AT TIME ZONE 'UTC'")
     )
 

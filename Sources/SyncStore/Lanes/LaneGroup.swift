@@ -153,8 +153,8 @@ struct LaneGroup {
 
     /// Reads the channels on which the next actions depend.
     ///
-    /// The heads were read after the users' channels. Therefore a grant that was read may have ended before a head's
-    /// entity was written.
+    /// Channels that were read before are read again, because the heads were read later: a grant in the earlier result
+    /// may have ended before a head's entity was written.
     mutating func readAccessToHeads(on connection: Connection) async throws {
         let asked = plans.compactMap { plan -> (user: LaneKey, channels: Set<ChannelID>)? in
             guard let plan else { return nil }
@@ -184,8 +184,8 @@ struct LaneGroup {
         }
         guard !lanes.isEmpty else { return [] }
         let blockers = JobRow.columns.query(LaneStatements.doneBlockers, lanes)
-        // a lost worker may have had no mutation in flight, and a cluster cannot choose a server for a statement
-        // without rows
+        // a lost worker may have had no mutation in flight, and Citus cannot choose a server for a statement without
+        // rows
         return [blockers] + (flights.isEmpty ? [] : [HeadRow.columns.query(LaneStatements.inFlight, flights)])
     }
 
@@ -213,7 +213,7 @@ struct LaneGroup {
         for case let plan? in plans { plan.settle(&entities, makeID) }
     }
 
-    /// The grants and stays that the outcomes change.
+    /// The numbers of grants and of stays in channels that the outcomes change.
     var channelChanges: ChannelChanges { entities.values.reduce(into: ChannelChanges()) { $0 += $1.channelChanges } }
 
     /// The queries that write outcomes, and then read the next heads.

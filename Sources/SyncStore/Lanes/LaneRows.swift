@@ -54,7 +54,7 @@ package enum LaneRows {
 
     static let find = reading("lanes_look", fence: "OFFSET 0")
 
-    /// Locks lanes of one organization in a cluster.
+    /// Locks lanes of one organization in a Citus cluster.
     private static let lockOfOne = readingOfOne("lanes_lock_of_one", fence: "FOR UPDATE")
     private static let lookOfOne = readingOfOne("lanes_look_of_one", fence: "")
 
@@ -206,7 +206,7 @@ struct FlightRow {
     }
 }
 
-/// A done mutation for which other mutations wait. The statement releases these waiters.
+/// A done mutation for which other mutations wait. ``LaneStatements/unblock`` releases these waiters.
 struct BlockerRow {
     let job: Int32
     let lane: LaneKey

@@ -194,7 +194,7 @@ enum LaneStatements {
                     SELECT x.*, count(*) OVER () AS candidates, sum(x.cost) OVER () AS total,
                         sum(x.cost) OVER (ROWS UNBOUNDED PRECEDING) AS so_far
                     FROM (
-                        -- the size is known without the list being read
+                        -- PostgreSQL returns the size of the list without reading the list
                         SELECT y.id, y.depends_on, \(releaseCost) + pg_column_size(y.depends_on) / 16 AS cost
                         FROM mutations y
                         WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id
@@ -259,7 +259,7 @@ enum LaneStatements {
                 UNION ALL
                 SELECT z.client_id, z.entity_type, coalesce(z.server_id, z.same_as), z.server_id_is_integer
                 FROM local_ids z
-                -- a device's own id is represented by a UUID of version 8; others are not looked up
+                -- a device's local id is represented by a UUID of version 8, and only such UUIDs are looked up
                 WHERE get_byte(uuid_send(r.client_id), 6) & 240 = 128
                     AND z.organization_id = k.organization_id AND z.user_id = k.user_id AND z.client_id = r.client_id
                     AND coalesce(z.server_id, z.same_as) IS NOT NULL

@@ -6,7 +6,8 @@ package import SyncModel
 
 /// The lane workers' database operations.
 ///
-/// Any number of replicas may use them at the same time, because a lease names its worker, and its token only grows.
+/// Any number of replicas may use these operations at the same time, because a lease names its worker, and the lease's
+/// token only grows.
 package final class LaneStore: Service {
     private let committers: Committers<LaneWork>
     private let catalog: Catalog
@@ -89,7 +90,7 @@ package final class LaneStore: Service {
                 return try await lanes(Self.dueStatement, Parameters(now, excluding, limit))
             } catch  where cluster.isThere && [.storeUnavailable, .overloaded].contains(error.code) {}
         }
-        // a server of the cluster is unavailable, so only the shards of the other servers are searched
+        // a server of the Citus cluster is unavailable, so only the shards of the other servers are searched
         return try await lanes(Self.dueByShardStatement, Parameters(now, excluding, limit, silent))
     }
 
@@ -333,9 +334,9 @@ extension LaneStore {
 
     /// Returns whether an organization's upstream has accepted a request that was sent after a given moment.
     ///
-    /// - Parameter timeout: the maximum time of a request. A request may have been in flight at the moment. Therefore a
-    ///   mutation that was accepted before the moment counts only if its success was stored after the moment plus this
-    ///   time.
+    /// - Parameter timeout: the maximum time of a request. A request may have been in flight at the moment. Therefore,
+    ///   if the gateway accepted a mutation before the moment, its success counts only if it was stored after the
+    ///   moment plus this time.
     /// - Throws: `store_unavailable`.
     package func hasSucceeded(
         in organization: UUID,

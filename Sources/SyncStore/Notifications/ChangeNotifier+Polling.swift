@@ -108,8 +108,8 @@ extension ChangeNotifier {
             OFFSET 0
         ) l
         """,
-        // a cluster reads from all servers, so the result has rows for other pairs of these organizations and users,
-        // which are skipped
+        // on Citus, the statement reads from all servers, and the result can have rows for other pairs of these
+        // organizations and users; the caller skips such rows
         variant: """
             SELECT x.organization_id, x.user_id, x.change_position FROM lanes x
             WHERE x.organization_id = ANY (:organization_id::uuid[]) AND x.user_id = ANY (:user_id::uuid[])

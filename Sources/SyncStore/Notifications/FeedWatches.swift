@@ -288,7 +288,7 @@ struct PendingFeedChanges: Sendable {
                         AND g.until IS NULL
                     LIMIT 1
                 ) h)
-            -- there may be further changes
+            -- if as many changes as the limit were found, further changes may exist
             OR (SELECT count(*) FROM (
                 SELECT FROM entities x
                 WHERE x.organization_id = :organization AND x.feed_position > :after AND x.channels IS NOT NULL

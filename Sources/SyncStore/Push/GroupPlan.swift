@@ -20,10 +20,12 @@ struct GroupPlan {
     private(set) var heavy: Set<Int> = []
     /// Light pushes for which other pushes left no room in the transaction.
     ///
-    /// Either their documents were not read, or they change too many grants of channels or stays of entities in
-    /// channels.
+    /// Either their documents were not read, or the group would change too many grants or too many channels of entities
+    /// (``WorkBounds/groupGrants``, ``WorkBounds/groupStays``).
     private(set) var crowded: Set<Int> = []
-    /// Entities whose documents the only push of the group needs, because one of its grants made them visible.
+    /// Entities whose documents have to be read before the plan is made again.
+    ///
+    /// The group then has only one push, and a grant in this push made the entities visible to the user.
     private(set) var neededDocuments: [EntityKey] = []
     /// Pushes whose user's lane is missing and was not created.
     private(set) var withoutLane: [Int] = []
@@ -115,7 +117,7 @@ struct GroupSnapshot {
 
 /// A row of the result of ``GroupStatements/mappings`` about one client id.
 struct FoundMapping {
-    /// The index of the push that names the id, in the group.
+    /// The index, in the group, of the push that names the id.
     let push: Int
     let mapping: IDMapping
     /// The time at which the mapping's use was last recorded; nil if never.

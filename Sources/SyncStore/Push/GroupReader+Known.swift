@@ -56,7 +56,7 @@ extension GroupReader {
     /// Looks up the entries' keys, and the mappings for the responses. Used for pushes that contain only repeats.
     mutating func addRepeated() {
         let (keys, clients) = (rows(wanted, \.keys), rows(wanted, \.clients))
-        // a push without keys has no rows, and a cluster cannot choose a server for a statement without rows
+        // a push without keys has no rows, and Citus cannot choose a server for a statement without rows
         if !keys.isEmpty { steps.append(mutations(keys, laneSeals)) }
         guard !clients.isEmpty else { return }
         steps.append((PushIDRow.clients.query(GroupStatements.mappings, clients), Self.readMappings))

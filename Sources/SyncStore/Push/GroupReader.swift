@@ -360,7 +360,7 @@ extension GroupReader {
         }
     }
 
-    /// Reads the documents that were left out of entities that the user of the only push sees.
+    /// For a group with one push: reads the documents that were left out, of entities that the push's user sees.
     nonisolated(nonsending) func readVisible(
         _ types: [ByteExactString: EntityType],
         readsForwarded: Bool,
@@ -373,14 +373,15 @@ extension GroupReader {
             let type = types[key.type]
             guard readsForwarded || type?.isForwarded != true else { return false }
             let visibility = type?.visibility ?? .organization
-            // without a document, templates that were not evaluated yet give no channels
+            // if the templates were not evaluated for this entity yet, its channels are known only after its document
+            // is read
             return visibility == .channels && state.stored?.channels == nil
                 || state.mayBeSeen(by: lane.user, visibility, entities.access)
         }
         try await read(keys, into: &snapshot, on: connection)
     }
 
-    /// Reads the documents of some entities that the only push names.
+    /// For a group with one push: reads the documents of some entities that the push names.
     nonisolated(nonsending) func read(
         _ keys: [EntityKey],
         into snapshot: inout GroupSnapshot,

@@ -26,7 +26,8 @@ enum GroupStatements {
         INSERT INTO lanes AS l (organization_id, user_id)
         SELECT k.organization_id, k.user_id
         FROM \(Columns.lanes.unnested(as: "k"))
-        -- CASE fixes the order: an organization is locked for a missing lane only, not by every push
+        -- CASE fixes the order of evaluation: the organization is locked only if the lane is missing, and not by every
+        -- push
         WHERE CASE
             WHEN (SELECT x.user_id FROM lanes x
                   WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id) IS NULL
@@ -58,7 +59,7 @@ enum GroupStatements {
 
     private static let deviceKeys = Columns<DeviceKey>(.device { $0 })
 
-    /// Reads devices of one organization in a cluster.
+    /// Reads devices of one organization in a Citus cluster.
     ///
     /// The statement returns a row for every combination of the users and the devices. The reader selects the requested
     /// rows.
@@ -93,7 +94,7 @@ enum GroupStatements {
                 LIMIT :limit
             ) y
         ) d
-        -- a subquery for each row; as NOT EXISTS it could become a join that reads all devices
+        -- this subquery runs for each row; PostgreSQL could plan NOT EXISTS as a join that reads all devices
         WHERE (SELECT x.device_id FROM devices x
                WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
         ) IS NULL

@@ -93,7 +93,7 @@ struct LocalIDReader: Sendable {
         return true
     }
 
-    /// Returns the query for the pages that may have assigned the ids without an entity.
+    /// Returns the query for the pages that may have assigned the local ids that identify no entity yet.
     ///
     /// The push then confirms the assignments of the ids that it uses.
     private func pages(_ snapshot: GroupSnapshot) -> Query? {
@@ -192,7 +192,7 @@ struct LocalIDRows {
 
 /// A row of the result of ``LocalIDStatements/find`` about one local id.
 struct FoundLocalID {
-    /// The index of the push that names the id, in the group.
+    /// The index, in the group, of the push that names the id.
     let push: Int
     let id: LocalID
     /// The UUID that represents the local id.

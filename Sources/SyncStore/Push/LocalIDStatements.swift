@@ -17,7 +17,7 @@ package enum LocalIDStatements {
                 SELECT m.status = 'discarded' FROM mutations m
                 WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = l.mutation_id), true)
             ELSE false END AS is_abandoned, l.client_id IS NOT NULL AS is_pinned,
-            -- not EXISTS: that may be answered from a hash table of all pages
+            -- a subquery that returns a value, because PostgreSQL could evaluate EXISTS by a hash table of all pages
             l.local_id IS NULL AND (
                 SELECT p.page FROM local_id_pages p
                 WHERE p.organization_id = k.organization_id AND p.user_id = k.user_id AND p.device_id = k.device_id

@@ -34,8 +34,8 @@ package final class PushCommit: Service {
     ///
     /// - Parameters:
     ///   - traceparent: W3C trace context of the request. The gateway sends it to the upstream.
-    ///   - span: the span of the push, if the span is recorded. It ends with the commit, and replaces the trace
-    ///     context.
+    ///   - span: the span of the push, if the span is recorded. The span ends with the commit. If there is a span, it
+    ///     is used instead of `traceparent`.
     /// - Throws: the problem that refuses the whole push; `overloaded` and `store_unavailable` with `retryAfter`.
     package func submit(
         _ push: PushRequest,

@@ -79,7 +79,7 @@ struct EntityLookUps {
     /// The query for the latest open mutation on each written entity; nil if no entity is written.
     var open: Query? {
         if rows.isEmpty { return nil }
-        // one push can write one entity five hundred times
+        // each entity is looked up once, because a push can write an entity five hundred times
         let rows = rows.count > 1 ? Array(Set(rows)) : rows
         return rows.contains(where: \.needsNumber)
             ? PushEntityRow.openOwn.query(GroupStatements.openOwn, rows)

@@ -69,7 +69,8 @@ package struct PushPreviewer: Sendable {
 
     /// Reads the data of a push and plans it, in one read-only transaction.
     ///
-    /// - Parameter readsHidden: whether no document of the push is hidden from the user, so that all can be read at once.
+    /// - Parameter readsHidden: whether all documents can be read at once, because the visibility of the push's types
+    ///   hides no document from any user.
     private func preview(
         _ reader: GroupReader,
         _ input: PushInput,

@@ -115,7 +115,8 @@ struct PushWork: GroupTransaction {
 
     /// Plans a group, and reads the channels and documents on which the plans depend.
     ///
-    /// - Parameter reader: the reader of the only push, if documents are read only for entities that its user sees.
+    /// - Parameter reader: the group's reader, if the group has one push and only documents of entities that its user
+    ///   sees may be read; otherwise nil.
     private func plan(
         _ batch: PushBatch,
         _ snapshot: inout GroupSnapshot,

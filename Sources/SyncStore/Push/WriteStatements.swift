@@ -24,7 +24,7 @@ extension GroupStatements {
         INSERT INTO users AS u (organization_id, user_id, created_at)
         SELECT k.organization_id, k.user_id, :now
         FROM \(Columns.lanes.unnested(as: "k"))
-        -- where an operator admits users, a push does not: this user may have just been excluded
+        -- if an operator provisions users, a push adds no user, because the operator may have just excluded this user
         WHERE (SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = k.organization_id)
             IS DISTINCT FROM 'explicit'
         ON CONFLICT (organization_id, user_id) DO NOTHING
@@ -39,7 +39,7 @@ extension GroupStatements {
             \(MutationRow.plain.names), dependency_ids, depends_on, blocked_on, last_error_code, accepted_at, changed_at,
             stuck_at, reference_ids, reference_types)
         SELECT \(MutationRow.plain.names(of: "k")),
-            -- the ids of all rows come as one list, each row takes its slice
+            -- the ids of all rows are one list, and each row takes a slice of the list
             (:dependencies::uuid[])[k.dependencies_from : k.dependencies_to], (:blockers::uuid[])[k.blockers_from : k.blockers_to],
             CASE WHEN k.blockers_to >= k.blockers_from THEN (:blockers::uuid[])[k.blockers_from] END,
             CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, :now, :now,

@@ -145,7 +145,7 @@ package final class RequestQuotas: Service {
                 }
             }
             guard !wishes.isEmpty, !Task.isCancelled else { return }
-            // in a cluster, the draws run concurrently, and the pool limits their number
+            // in a Citus cluster, the draws run concurrently, and the pool limits their number
             await withDiscardingTaskGroup { group in
                 for part in cluster.parts(wishes, by: \.organization) {
                     group.addTask { await self.draw(part, moment) }

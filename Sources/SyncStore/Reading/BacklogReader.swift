@@ -201,7 +201,7 @@ package struct LaneHead {
     /// Returns the reason why the lane is held.
     ///
     /// - Parameters:
-    ///   - state: the lane at another time; nil for the lane in the read state.
+    ///   - state: the lane at another time; nil for the lane as it was read.
     ///   - other: the head to use if no mutation halts the lane and no mutation can run next.
     package func blocker(as state: LaneState? = nil, orOf other: Backlog.Mutation? = nil, now: Timestamp)
         -> LaneBlocker?

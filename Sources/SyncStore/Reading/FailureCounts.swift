@@ -35,7 +35,8 @@ package struct FailureCounts: Sendable {
     /// SQL for the types with mutations that wait for a person, as a recursive query `w`.
     package static func types(of organization: String) -> String { StuckRows.distinct("entity_type", of: organization) }
 
-    /// SQL that counts the rows of the types `t` whose error code matches one of the comparisons, up to a limit.
+    /// SQL that counts rows of the types `t`, up to a limit. It counts rows with an error code that matches one of the
+    /// comparisons.
     ///
     /// In the index by group, `error_code` follows the type. The code `conflict` means the status `conflict`. All other
     /// codes mean `failed`.

@@ -3,7 +3,9 @@ import Metrics
 import Postgres
 import SyncModel
 
-/// Finds blocked mutations that are settled, because they need a person (``FailureSearch``).
+/// Finds stuck mutations: blocked mutations that wait for a mutation that needs a person (``FailureSearch``).
+///
+/// Stuck mutations are treated as settled.
 ///
 /// A search never throws an error, because a committed push is answered with or without the result of the search. A
 /// search is limited in rows and in time, independent of the lane's length. Mutations that could not be evaluated in
@@ -67,8 +69,8 @@ struct FailureSearcher: Sendable {
         var walk = front
         walk.add(start)
         walk.add(start.count + Self.wayLimit)
-        // readByIndex: a plan made for a short lane must not read all of a long lane; both statements are sent
-        // together, because a round trip costs more than the second statement
+        // `readByIndex` ensures that no plan reads all of a long lane; both statements are sent together, because a
+        // round trip costs more than the second statement
         let results = try await pool.readByIndex([
             Query(Self.walkStatement, walk),
             Query(Self.frontStatement, front),

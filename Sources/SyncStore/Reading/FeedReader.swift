@@ -142,7 +142,7 @@ struct FeedReader: Sendable {
             CASE WHEN e.owner_id = :owner THEN e.client_id END AS client_id, e.version, e.is_deleted, e.document,
             e.updated_at, e.updated_by, e.etag
         FROM feeds f
-        -- more than a page holds where something may not pass
+        -- if the filter or the visibility can exclude entities, more entities are read than a page contains
         CROSS JOIN LATERAL (
             SELECT CASE WHEN cardinality(:entity_types::text[]) > 0 OR EXISTS (
                 SELECT FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'user')

@@ -13,7 +13,7 @@ package struct MutationDetail: Sendable {
         """
 
     package private(set) var record: MutationRecord
-    /// Whether further mutations were read for the page after this one.
+    /// Whether the list continues after the page of which this mutation is a part.
     let hasMore: Bool
     package let user: UUID
     package let endpoint: String?

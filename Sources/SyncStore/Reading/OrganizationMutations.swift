@@ -29,8 +29,8 @@ extension MutationReader {
             let rows = try await pool.runInOrder(Query(Self.organizationEdgeStatement, edgeParameters))
             edge = try rows.read { (try $0.read("user_id", as: UUID.self), try $0.read("position", as: Int64.self)) }
                 .first
-            // a user's mutations are adjacent; an edge at another user is behind all of them, and does not limit the
-            // page
+            // the mutations of a user are adjacent; if the edge belongs to another user, it follows all mutations of
+            // this user, and does not limit the page
             if let user, edge?.user != user { edge = nil }
             parameters = Parameters()
             parameters.add(organization.id)
@@ -124,7 +124,7 @@ extension MutationReader {
     static let organizationStatements = [Pool.orderShape, organizationEdgeStatement, organizationStatement]
 }
 
-/// The stuck mutations of an organization.
+/// The counts of mutations that wait for a person, and of halted lanes, in an organization.
 package struct OrganizationCounts: Sendable {
     package let failed: BoundedCount
     package let conflict: BoundedCount

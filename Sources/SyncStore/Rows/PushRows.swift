@@ -99,7 +99,7 @@ struct DevicePushRow {
     let lane: LaneKey
     let id: UUID
     let acceptedSequence: Int64
-    /// The ids in stored form; nil if they remain unchanged.
+    /// The device's history of UUIDs that matched no client id, in stored form; nil if the history remains unchanged.
     let unresolvedIDs: [UInt8]?
 
     static let columns = Columns<DevicePushRow>(

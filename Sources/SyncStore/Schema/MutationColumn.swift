@@ -17,7 +17,7 @@ package struct MutationColumn: Sendable {
         case plain
         /// Bytes without content of users.
         case open
-        /// The column names a user.
+        /// The id of a user.
         case user
         /// Content from users or the upstream. The content is sealed, and only operators with permission can read it.
         case sealed(SealedPlace.Column)

@@ -10,7 +10,7 @@ package enum Roles {
     /// The role that gives the login roles of organizations' analysts their rights.
     package static let reader = "sluice_reader"
 
-    /// Returns the name of a cluster's role for the readers of one organization.
+    /// Returns the name of the role for the readers of one organization. Only a Citus cluster has such roles.
     ///
     /// Login roles are members of this role. The role itself has no rights, and no session logs in with it.
     package static func reader(of organization: UUID) -> String {
@@ -78,7 +78,7 @@ package enum Roles {
             try await connection.execute(
                 script: """
                     BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '1s';
-                    -- on a cluster: one shard after the other, as a transaction that also makes roles has to
+                    -- Citus requires that a transaction that creates roles changes one shard after the other
                     SET LOCAL citus.multi_shard_modify_mode = 'sequential';
                     SELECT FROM schema_migrations_lock FOR UPDATE;
                     \(script)

@@ -159,8 +159,8 @@ extension StoredTable {
         /// Runs this statement instead of moving the rows. The parameters are `organization`, `user`, the other user
         /// (`into`), and these values.
         case update(Statement, [MergeValue], Moving = Moving())
-        /// The other user keeps its row. If the other user has no row, it takes over the user's row `x`, provided that
-        /// the condition on `x` holds.
+        /// If the other user has no row and the condition on `x` holds, the other user gets the merged user's row `x`.
+        /// A row of the other user remains unchanged.
         case adopt(where: String = "true")
         /// Changes nothing. The rows still name the user, because the join into the other user is recorded.
         case keep
@@ -170,7 +170,7 @@ extension StoredTable {
 
     /// Conditions on the rows that a merge moves.
     package struct Moving: Sendable {
-        /// Whether the rows count for the limit of a merge.
+        /// Whether the rows count towards the limit of rows in a merge.
         package let isCounted: Bool
         /// The conflict that is reported if rows of both users have the same key; nil if that is impossible.
         package let collision: Collision?
@@ -180,8 +180,8 @@ extension StoredTable {
             self.collision = collision
         }
 
-        /// For rows of mutations or devices. The limit and the collisions are already checked for the mutations and
-        /// devices.
+        /// For rows that depend on mutations or devices. The limit and the collisions are already checked for the
+        /// mutations and devices themselves.
         package static let dependent = Moving(isCounted: false, collision: nil)
     }
 
@@ -197,9 +197,9 @@ extension StoredTable {
 
     /// A value that a merge binds to a statement.
     package enum MergeValue: Sendable {
-        /// The number that is added to positions of the lane.
+        /// The number that a merge adds to the position of each moved mutation.
         case positions
-        /// The number that is added to change positions.
+        /// The number that a merge adds to the change position of each moved row.
         case changes
         case now
     }

@@ -74,8 +74,12 @@ package enum UserMoves {
         """
     )
 
-    /// Records the merge as a use of each mapping (``MappingNeed``). The record is necessary because mutations that
-    /// named the mapping move to positions after the positions of younger mutations.
+    /// Moves the mappings, and records the merge as a use of each mapping.
+    ///
+    /// Retention keeps a mapping while the user has an idempotency record from before the mapping's last use, and takes
+    /// the age of the oldest record from the user's first positions (``MappingNeed``). After a merge these positions
+    /// can show an age that is too low, because moved mutations follow younger ones. Without the recorded use,
+    /// retention could then delete a mapping that a repeat still needs.
     ///
     /// Mappings that are never listed remain unlisted (``LocalID/retiredID(on:)``).
     static let mergeMappings = Statement(
@@ -89,10 +93,11 @@ package enum UserMoves {
         """
     )
 
-    /// Gives the other user the user's grants, and a grant of the user's own channel.
+    /// Moves the grants of the merged user (`user`) to the other user (`into`), and grants the merged user's own
+    /// channel to the other user.
     ///
     /// The grants begin at a new position, so that the devices of both users receive the entities. Grants that have
-    /// ended stay with the user until retention deletes them.
+    /// already ended are not moved, and remain until retention deletes them.
     static let mergeGrants = Statement(
         "join_grants",
         ["organization", "user", "into"],
@@ -121,10 +126,10 @@ package enum UserMoves {
     private static let hasChannels =
         "EXISTS (SELECT FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'channels')"
 
-    /// SQL for whether users are known without an operator's provisioning.
+    /// SQL for whether users of the organization need not be provisioned by an operator.
     ///
-    /// If an operator has to provision users, a merge adds no user. Therefore a user who is blocked in the meantime
-    /// stays blocked.
+    /// If an operator provisions users, a merge does not add the other user (`into`) to `users`. Otherwise the merge
+    /// would admit this user again if the operator withdrew the provisioning while the merge was running.
     static let isNotProvisioned =
         "(SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = :organization) IS DISTINCT FROM 'explicit'"
 }

@@ -49,8 +49,8 @@ final class MasterKeyCheck: Sendable {
             && (error.kind == .timedOut || error.sqlState != nil && error.isUnavailable
                 || !cluster.servers.silent.isEmpty)
         {
-            // a server of the cluster is unavailable or hangs, but the gateway still serves the organizations of the
-            // other servers
+            // a server of the Citus cluster is unavailable or hangs, but the gateway still serves the organizations of
+            // the other servers
             let seen = Inspection(at: .now, missing: before?.missing ?? [], anyKnown: before?.anyKnown ?? true)
             last.withLock { $0 = seen }
             return (seen.missing, seen.anyKnown)

@@ -4,7 +4,7 @@ package import Postgres
 ///
 /// The statements for lanes' rows are in ``SealedTable``.
 package enum SealStatements {
-    /// SQL for whether a value must be sealed again, because it does not have the given beginning.
+    /// SQL for whether a value does not have the given beginning, and therefore must be sealed again.
     package static func isOther(_ column: String, _ beginning: String) -> String {
         "coalesce(NOT starts_with(\(column)::text, \(beginning)), false)"
     }

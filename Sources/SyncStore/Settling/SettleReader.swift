@@ -142,7 +142,8 @@ package struct SettleReader {
         var needs: [UUID: UUID] = [:]
         for var row in rows {
             let id: UUID = try row.read("id")
-            // a payload that cannot be decrypted makes its mutation fail later, but not this decision
+            // a payload that cannot be decrypted is treated as empty, because it must not prevent this decision; its
+            // mutation fails later, when it runs
             var unreadable: [String] = []
             let payload = try laneSeal.read(json: row.read("payload"), .payload, of: id, &unreadable) ?? []
             let text = String(decoding: payload, as: UTF8.self).lowercased()
@@ -156,7 +157,8 @@ package struct SettleReader {
 
     /// Returns the mappings of the user's client ids, and the mappings of local ids of one of the user's devices.
     ///
-    /// The local ids are given by the UUIDs that represent them.
+    /// In the result, the key of a client id is the client id itself, and the key of a local id is the UUID that
+    /// represents it.
     package func mappings(
         _ clientIDs: [UUID],
         _ localIDs: [LocalID],
@@ -185,8 +187,8 @@ package struct SettleReader {
         return entities[lane.organization]?[key]
     }
 
-    /// Returns the new errors of mutations to be discarded, by mutation. Each error contains the entity that replaces
-    /// the mutation.
+    /// Returns the new errors of mutations to be discarded, by mutation. Each error contains the current state of the
+    /// mutation's entity, which clients show instead of the discarded change.
     ///
     /// For each entity, only the first mutation's error contains the document, and only within the maximum number of
     /// bytes. For the other mutations, the gateway adds the document when the mutation is read.

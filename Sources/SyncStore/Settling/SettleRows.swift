@@ -15,7 +15,7 @@ extension MappingChange {
         .value("last_error", \.lastError)
     )
 
-    /// The columns that free a local id.
+    /// The columns for ``SettleStatements/freeLocalIDs``.
     static let freeing = Columns<MappingChange>(
         .value("client_id", \.clientID),
         .value("mutation_id", \.mutationID)

@@ -40,7 +40,8 @@ extension SettleStatements {
             CASE WHEN k.has_references THEN (:types::text[])[k.references_from : k.references_to]
                 ELSE m.reference_types END,
             k.resolution,
-            -- what the client's way goes over stays to be seen
+            -- if a person resolves a conflict for the client, the conflict's error is kept, so that the overridden
+            -- state remains visible
             CASE WHEN k.resolution IS NOT NULL THEN m.error END, k.sent_method, k.sent_endpoint, k.sent_payload,
             coalesce(k.server_id, m.server_id),
             CASE WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END
@@ -66,7 +67,7 @@ extension SettleStatements {
         .value("change_position") { $0.changePosition }
     )
 
-    /// Makes mutations due that wait for their next attempt.
+    /// Ends the back-off of mutations: a mutation that waits for its next attempt becomes due now.
     static let endBackOff = Statement(
         "settle_end_back_off",
         ended.inputs + ["now"],
@@ -112,7 +113,7 @@ extension SettleStatements {
             CASE WHEN k.status = 'blocked' THEN (:blockers::uuid[])[k.blockers_from] END,
             coalesce(k.error, m.error),
             coalesce(k.last_error, m.last_error), coalesce(k.last_error_code, m.last_error_code),
-            -- an outcome that the gateway decided without an answer has status 0
+            -- if the gateway decided an outcome without a response of the upstream, `error_status` is 0
             CASE WHEN k.error_code IS NULL THEN m.stuck_at ELSE :now::timestamptz END, coalesce(k.error_code, m.error_code),
             CASE WHEN k.error_code IS NULL THEN m.error_status ELSE 0 END
         FROM \(ReleaseRow.columns.unnested(as: "k"))

@@ -175,10 +175,10 @@ package enum SettleStatements {
     )
     private static let currentErrors = RowBytes.Rows(table: "found", columns: ["error"], limit: ":error_bytes::int8")
 
-    /// Reads the entities that replace mutations to be discarded, if the user may see these entities.
+    /// Reads the current state of the entities of mutations to be discarded, if the user may see these entities.
     ///
-    /// Only the first mutation about an entity gets its document, and only while the documents fit in `bytes`.
-    /// Otherwise a thousand mutations about one entity would store a thousand copies. Errors are read up to
+    /// For each entity, only the first mutation's row contains the document, and only until the documents reach
+    /// `bytes`. Otherwise a thousand mutations about one entity would store a thousand copies. Errors are read up to
     /// `error_bytes` bytes. The errors of the remaining mutations are not changed.
     static let current = Statement(
         "settle_current",

@@ -11,7 +11,8 @@ package struct Settlement: Sendable {
     ///
     /// A transaction with this number of mutations locks the lane for less than a second.
     package static let batch = 5_000
-    /// The maximum number of attempts at a transaction while other replicas insert rows with its ids.
+    /// The maximum number of attempts at a transaction if other replicas insert rows with the same ids at the same
+    /// time.
     package static let attempts = 3
 
     package let pool: Pool
@@ -203,9 +204,10 @@ package struct Settlement: Sendable {
         }
     }
 
-    /// Plans a discard, and adds the entity that replaces each mutation to the mutation's error.
+    /// Plans a discard, and adds the current state of each mutation's entity to the mutation's error.
     ///
-    /// The client needs the entity in the error, because no feed sends this entity again.
+    /// The client needs this state because it has to undo the discarded change, and the feed does not send an unchanged
+    /// entity again.
     package func publish(
         _ planner: DiscardPlanner,
         _ knowledge: DiscardPlanner.Knowledge,

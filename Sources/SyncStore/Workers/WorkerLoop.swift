@@ -10,7 +10,8 @@ package struct WorkerPace: Sendable {
     package var interval: Double
     /// The message that is logged if a search fails. By default it is also logged if the work on an item fails.
     package var unfinished: Logger.Message
-    /// Whether the next search continues at the cursor of a search in which some items got no place.
+    /// Whether, after a search in which some items got no place, the next search continues at its cursor instead of the
+    /// start.
     package var resumes: Bool
     /// Whether a released place is assigned to a waiting item immediately, instead of by the next search.
     package var refills: Bool

@@ -6,7 +6,7 @@ package import SyncModel
 
 /// Returns the feed in a device's local ids (specification 002 in docs/spec).
 ///
-/// Entities that the device has not seen yet get the next free numbers.
+/// Local ids are numbers. Entities that the device has not seen yet get the next free numbers.
 ///
 /// Such an assignment is tentative, and the page's cursor names it. A pull from that cursor confirms the assignment. A
 /// pull that repeats the previous cursor gets a new assignment.

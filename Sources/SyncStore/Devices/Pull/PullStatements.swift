@@ -5,9 +5,11 @@ import Postgres
 /// Each look-up is a lateral subquery that PostgreSQL must not merge into its query, and uses an index in one partition
 /// for each type. A test EXPLAINs the statements.
 enum PullStatements {
-    /// Reads the device's numbers of entities, as two arrays: the positions of ids in the request, and the numbers.
+    /// Reads the local ids (numbers) by which the device identifies some entities.
     ///
-    /// The positions are counted over all types.
+    /// The result has two parallel arrays: the position of an entity's server id in `ids`, and the entity's local id.
+    ///
+    /// The positions are counted over the ids of all types together.
     static let numbers = Statement(
         "pull_numbers",
         ["organization", "user", "device", "entity_types", "firsts", "lasts", "ids"],
@@ -17,7 +19,8 @@ enum PullStatements {
         CROSS JOIN LATERAL (
             SELECT e.place + k.first - 2 AS place, y.local_id
             FROM unnest((:ids::text[])[k.first : k.last]) WITH ORDINALITY AS e (server_id, place)
-            -- not = ANY: planned while the table was small, that would always read all ids of the device
+            -- each id has its own look-up: PostgreSQL keeps the plan, and with `= ANY` a plan that was made on a small
+            -- table would always read all ids of the device
             CROSS JOIN LATERAL (\(LocalIDStatements.ofServer(
                 "e.server_id", type: "k.entity_type", device: ":device", user: ":user", organization: ":organization")))
                 y

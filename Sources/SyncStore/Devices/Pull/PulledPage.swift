@@ -39,7 +39,8 @@ struct PulledPage: Sendable {
         var targets: [Target] = []
     }
 
-    /// The number of entities without a known number at which a page ends. It limits the numbers that one page assigns.
+    /// A page ends once it names this many entities without a known local id. This limits the local ids that one page
+    /// assigns.
     ///
     /// The page ends with the change that reaches this limit. The entities of that change can exceed the limit.
     static let nameLimit = 10_000

@@ -80,7 +80,7 @@ struct UnconfirmedAssignments: Sendable {
     /// A page to be stored.
     struct New {
         let number: Int64
-        /// The page whose cursor the pull of the new page sent; 0 if there is no such page.
+        /// The page whose cursor the device sent to get the new page; 0 if there is no such page.
         let base: Int64
         let counters: [ByteExactString: Int64]
         let assignments: [PullPlanner.Assignment]
