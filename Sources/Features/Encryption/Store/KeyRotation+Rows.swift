@@ -135,7 +135,7 @@ extension KeyRotation {
 }
 
 extension LaneKey {
-    /// The least key after this lane's key; nil at the end.
+    /// The least pair of organization and user after this pair; nil at the end.
     fileprivate var successor: LaneKey? {
         if let next = user.successor { return LaneKey(organization: organization, user: next) }
         return organization.successor.map { LaneKey(organization: $0, user: UUID.least) }
@@ -179,7 +179,7 @@ extension KeyRotation {
                 if !queries.isEmpty { _ = try await pool.run(queries) }
                 counts.rewrapped += queries.count
                 progress(counts.rewrapped)
-                // the next page includes this key, because clients choose ids and a user can have the least UUID
+                // each page includes its first user, because clients choose ids and a user can have the least UUID
                 guard let next = end.name.successor else { return }
                 last = next
             }

@@ -52,7 +52,7 @@ package final class ReplicationPlaces: WorkPlaces {
             for source in sources {
                 guard let work = state.running[source], work.begun.duration(to: .now) > .seconds(configuration.settling)
                 else { continue }
-                // if a followed source is still due after this time, an operator has changed the source
+                // if a source is listed as due so long after it got its place, an operator has changed the source
                 state.running[source]?.yields = true
             }
             let places = configuration.places

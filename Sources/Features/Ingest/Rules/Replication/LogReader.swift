@@ -195,8 +195,8 @@ package struct TransactionFold: Sendable {
     package static let eventLimit = 20_000
     /// The maximum number of document bytes that are held until their transaction ends.
     package static let byteLimit = 8 << 20
-    /// The maximum number of ids in a transaction whose rows are tracked. Changes of other ids keep the order of the
-    /// log.
+    /// The maximum number of ids for which a transaction's fold tracks the rows. Changes of the transaction's other ids
+    /// keep the order of the log.
     static let placeLimit = 250_000
 
     private struct Key: Hashable {

@@ -78,7 +78,7 @@ package struct PublicationScope: Sendable, Hashable {
         return nil
     }
 
-    /// Returns descriptions of changes since an earlier check that affected rows and that the log does not contain.
+    /// Returns descriptions of changes that affected rows since an earlier check, but are not in the log.
     ///
     /// - Parameter known: the scope of the earlier check. ``loss(since:)`` must be nil for it.
     package func rewrites(since known: PublicationScope) -> [String] {

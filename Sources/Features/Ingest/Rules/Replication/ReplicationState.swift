@@ -38,7 +38,7 @@ package struct ReplicationState: Sendable, Hashable {
     ///
     /// Such an event is stale because the entity already has a newer version.
     package var staleInsertions: Int64 = 0
-    /// The last change that affected rows and that the log does not contain, with the time.
+    /// The last change that affected rows, but is not in the log; with the time of its detection.
     @Exact package var lastRewrite: String?
 
     package init(slot: String, system: String, base: Int64, confirmed: String) {
@@ -198,9 +198,9 @@ package struct ReplicationSettings: TableObject, Hashable {
         }
     }
 
-    /// Handles an operator's request to read all data from a place on: adds an error to the report, and returns nil.
+    /// Refuses an operator's request to read all data from a place on, because a slot has only one position.
     ///
-    /// A slot can be read only from its own position.
+    /// Adds an error to the report, and always returns nil.
     static func state(from value: JSONValue, at pointer: String, _ report: inout MemberReport) -> [UInt8]? {
         report.refuse(pointer, Rule.range, "from must be null: a slot is read from its position")
         return nil
