@@ -22,8 +22,8 @@ extension Administration {
     /// Returns the login roles that read an organization's rows, sorted by name; nil if the organization does not
     /// exist.
     ///
-    /// A role is listed if it has a row in `readers`. On a Citus cluster, a role is also listed if it is a member of the
-    /// organization's reader role, because there this membership alone permits reading.
+    /// A role is listed if it has a row in `readers`. On a Citus cluster, a role is also listed if it is a member of
+    /// the organization's reader role, because there this membership alone permits reading.
     package func readers(of organization: UUID) async throws(Problem) -> [ReaderBinding]? {
         guard try await self.organization(organization) != nil else { return nil }
         let bound = try await rows(Self.readersStatement, Parameters(of: organization), "list readers") { row in
@@ -102,8 +102,8 @@ extension Administration {
         let hadRow = try await bind(change, granting: isMember ? script : nil) { _ in true }
         guard hadRow || isMember else { return false }
         if let facts, facts.isReader, facts.organization ?? organization == organization {
-            // this also revokes the membership in the general reader role; a failure is ignored, because this membership
-            // alone permits reading no rows
+            // this also revokes the membership in the general reader role; a failure is ignored, because with this
+            // membership alone the role reads no rows
             _ = try? await pool.withConnection { connection in
                 try await connection.execute(script: "REVOKE \(Roles.reader) FROM \(facts.quoted)")
             }

@@ -146,7 +146,7 @@ struct PollRun: Sendable {
     }
 
     /// - Parameters:
-    ///   - state: the state to write; nil if the stored state is already up to date.
+    ///   - state: the state to write; nil if the upstream's list is unchanged.
     ///   - reached: the state that the run has reached. It determines the time of the next run, and the warning.
     private func succeeded(
         _ planner: PollPlanner,
