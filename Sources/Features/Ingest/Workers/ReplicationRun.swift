@@ -185,7 +185,8 @@ final class ReplicationRun: Sendable {
         state.scope = finding.scope
         state.warning = inspection.warning(of: finding.publication)
         if let userMessage = rewrite(finding) { state.lastRewrite = userMessage }
-        // the state is written before the slot is used, so that the source stops if the slot is lost later
+        // the state is written before the slot is used: if the slot is lost later, a worker that finds the stored state
+        // stops instead of creating a new slot
         guard try await parts.sources.record(claim, state: state.json) != nil else { throw End.lost }
         let begun = state
         progress.withLock { $0.state = begun }
@@ -193,8 +194,8 @@ final class ReplicationRun: Sendable {
             parts.logger.warning("A publication is incomplete", metadata: metadata(["reason": "\(warning)"]))
         }
         var source = ReplicationStream.Source(slot: settings.slot, publications: [settings.publication])
-        // the stream must not confirm idle positions on its own, because the slot may never be ahead of the stored
-        // state
+        // the stream must not confirm positions without changes by itself, because the slot must never be ahead of the
+        // stored state
         source.confirmsIdle = false
         let stream = try await ReplicationStream.open(database, source)
         parts.logger.info("Replication of a database started", metadata: metadata(["from": "\(begun.confirmed)"]))

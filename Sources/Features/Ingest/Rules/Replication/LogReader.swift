@@ -55,7 +55,9 @@ package struct LogReader: Sendable {
         readers[id] = try TableReader(table, columns())
     }
 
-    /// Returns the events of an updated row. If `new` is nil, the row was deleted.
+    /// Returns the events of an updated or deleted row.
+    ///
+    /// - Parameter new: the row's new values; nil if the row was deleted.
     package mutating func change(
         of id: UInt32,
         old: [ColumnValue]?,
@@ -70,7 +72,9 @@ package struct LogReader: Sendable {
         events(of: id, old: nil, new: new, isInsertion: true, at: position)
     }
 
-    /// Returns the events of an inserted or updated row. If `new` is nil, the row was deleted.
+    /// Returns the events of an inserted, updated or deleted row.
+    ///
+    /// - Parameter new: the row's new values; nil if the row was deleted.
     package mutating func events(
         of id: UInt32,
         old: [ColumnValue]?,
