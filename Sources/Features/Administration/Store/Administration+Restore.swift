@@ -9,9 +9,9 @@ extension Administration {
     /// Call it before gateways use the database. A repeated call has only one effect: clients read the feed from the
     /// beginning again.
     ///
-    /// A feed's new epoch is random instead of the next number. Otherwise a backup that is restored twice would accept
-    /// cursors that were made after the first restore. Requests in flight are left to the lanes' workers, which treat
-    /// the outcomes of these requests as unknown.
+    /// A feed's new epoch is random instead of the next number. Otherwise, if a backup is restored twice, the gateway
+    /// would accept cursors from the time between the two restores. Requests in flight are left to the lanes' workers,
+    /// which treat the outcomes of these requests as unknown.
     package func setRightAfterRestore() async throws(Problem) -> RestoreReport {
         let change = Parameters(Int64.random(in: 1...0xffff_ffff_ffff))
         let time = Parameters(now())

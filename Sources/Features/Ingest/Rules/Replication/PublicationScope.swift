@@ -89,8 +89,8 @@ package struct PublicationScope: Sendable, Hashable {
     /// The name of a followed table or partition that PostgreSQL does not log; nil if all of them are logged.
     package var unlogged: String? { tables.lazy.flatMap(\.relations).first { !$0.isLogged }?.name }
 
-    /// Returns the table in this scope, which is from an earlier check. The table is found by its oid or, if no table
-    /// has this oid, by its name.
+    /// Returns the state of a table at the earlier check that this scope is from. The table is found by its oid or, if
+    /// no table has this oid, by its name.
     private func table(_ table: Table) -> Table? {
         tables.first { $0.oid == table.oid } ?? tables.first { $0.name == table.name }
     }
