@@ -371,8 +371,9 @@ final class ReplicationRun: Sendable {
             bytes += 200 + event.documentBytes
         }
 
-        /// Adds events to the batch or to the transaction's fold. The fold gets an event if it tracks the event's row,
-        /// or if it already holds events.
+        /// Adds each event to the batch or to the transaction's fold.
+        ///
+        /// An event goes to the fold if the fold tracks the event's row, or if the fold already holds events.
         mutating func add(_ new: [LoggedEvent], _ fold: inout TransactionFold) {
             for event in new {
                 if fold.isEmpty, !event.isFollowedByRow { add(event) } else { fold.add(event) }

@@ -464,11 +464,12 @@ struct SlotInspection {
 
     /// Selects the rows of the catalog that make a publication contain tables, and the catalog's rows of these tables.
     ///
-    /// If a table leaves its schema and returns, PostgreSQL writes the table's dependency on the schema again. If a
-    /// partition is attached again, PostgreSQL writes the partition's row of `pg_inherits` again.
+    /// The transaction ids of catalog rows (`xmin`) show changes that were made and undone between two checks. If a
+    /// table leaves its schema and returns, PostgreSQL writes the table's dependency on the schema again. If a partition
+    /// is detached and attached again, PostgreSQL writes the partition's row of `pg_inherits` again.
     ///
-    /// Servers before PostgreSQL 15 have no schemas, conditions and column lists in publications. The statement reads
-    /// schemas through dependencies, and conditions and lists as JSON, because this works on all servers.
+    /// Before PostgreSQL 15, publications have no schemas, conditions or column lists. The statement reads schemas
+    /// through dependencies, and conditions and lists as JSON, because this works in all versions.
     private static let scopeStatement = Statement(
         "replication_scope",
         """

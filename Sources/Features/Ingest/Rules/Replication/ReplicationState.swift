@@ -24,8 +24,9 @@ package struct ReplicationState: Sendable, Hashable {
     package var warning: String?
     /// The scope of the publication at the last check; nil in states of older gateways.
     package var scope: PublicationScope?
-    /// The reason why the log lacks changes: a change of the publication. Only a run from the beginning removes this
-    /// reason.
+    /// A change of the publication, due to which the log lacks changes of rows; nil if the log lacks no changes.
+    ///
+    /// The source stops for this reason, until an operator runs it from the beginning.
     @Exact package var gap: String?
     /// The state of the slot at the last check.
     package var report: SlotReport?
