@@ -147,8 +147,8 @@ extension KeyRotation {
     /// Wraps every user's key by the first master key, a page at a time.
     ///
     /// - Parameters:
-    ///   - counts: the counts so far: of rewrapped data keys, and of data keys whose master keys are not configured. The
-    ///     method adds users' keys to these counts.
+    ///   - counts: the counts so far: of rewrapped data keys, and of data keys whose master keys are not configured.
+    ///     The method adds users' keys to these counts.
     ///   - progress: called with the number of keys rewrapped so far.
     func rewrapUserKeys(
         by master: MasterKey,

@@ -465,8 +465,8 @@ struct SlotInspection {
     /// Selects the rows of the catalog that make a publication contain tables, and the catalog's rows of these tables.
     ///
     /// The transaction ids of catalog rows (`xmin`) show changes that were made and undone between two checks. If a
-    /// table leaves its schema and returns, PostgreSQL writes the table's dependency on the schema again. If a partition
-    /// is detached and attached again, PostgreSQL writes the partition's row of `pg_inherits` again.
+    /// table leaves its schema and returns, PostgreSQL writes the table's dependency on the schema again. If a
+    /// partition is detached and attached again, PostgreSQL writes the partition's row of `pg_inherits` again.
     ///
     /// Before PostgreSQL 15, publications have no schemas, conditions or column lists. The statement reads schemas
     /// through dependencies, and conditions and lists as JSON, because this works in all versions.
