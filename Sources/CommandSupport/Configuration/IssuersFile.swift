@@ -28,10 +28,10 @@ struct IssuersFile {
     let path: String
     /// Values for members that an issuer omits.
     let defaults: TrustedIssuer
-    /// The default of `exclusive_keys`: whether an issuer's public keys sign for this gateway only.
+    /// The default of `exclusive_keys`: whether the issuers use their keys only for tokens of this gateway.
     let hasExclusiveKeys: Bool
 
-    /// - Parameter own: the name of the issuer that other settings configure. The file must not contain it again.
+    /// - Parameter own: the name of the issuer that other settings configure. The file must not contain this issuer.
     func issuers(excluding own: String?) throws(ConfigurationError) -> [TrustedIssuer] {
         let root = try root()
         try requireNames(of: root, ["issuers"], at: "")

@@ -46,8 +46,8 @@ package struct Setting: Sendable {
 
     /// The key in a configuration file.
     ///
-    /// The variable's name is this key in capitals, with the prefix `SLUICE_` if OpenTelemetry does not define the
-    /// name.
+    /// The environment variable has the same name in capitals, after the prefix `SLUICE_`. Names that OpenTelemetry
+    /// defines do not get this prefix.
     package let name: String
     package let form: Form
     /// The default, as text; nil if there is no default.

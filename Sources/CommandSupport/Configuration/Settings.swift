@@ -23,7 +23,7 @@ package struct Settings: Sendable {
     ///
     /// They are part of the warnings, and may explain a missing setting.
     package private(set) var unknownNames: [String] = []
-    /// Whether no database was set, so that the default is used.
+    /// Whether the default database is used, because no database was set.
     private(set) var isDatabaseUnset = false
     /// Each setting as it is shown. Secrets are "set" or "not set".
     package var inForce: [(name: String, value: String)]
@@ -48,7 +48,7 @@ package struct Settings: Sendable {
         return settings
     }
 
-    /// A hint that is appended to the database's error if no database was set; otherwise empty.
+    /// A hint for error messages about the database; empty if a database was set.
     ///
     /// It contains the default that was used, and the unknown names that were set.
     package var databaseHint: String {

@@ -30,7 +30,7 @@ struct SettingsReader {
             problems += error.problems
             value = nil
         }
-        // a default is not a secret
+        // a default is shown even for a secret setting, because the default is public
         let isDefault = value != nil && value == setting.fallback
         inForce.append((setting.name, isDefault ? value ?? "" : Self.shown(value, setting)))
         return value

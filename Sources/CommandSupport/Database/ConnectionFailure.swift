@@ -65,7 +65,7 @@ package struct ConnectionFailure: Sendable, Equatable {
         }
     }
 
-    /// Returns the name that follows a word in double quotes. The name is quoted for a shell if necessary.
+    /// Returns the name in double quotes that follows `word` in a text. If necessary, quotes the name for a shell.
     private static func quoted(in text: String, behind word: String) -> String? {
         guard let start = text.range(of: word + "\"")?.upperBound,
             let end = text[start...].firstIndex(of: "\"")

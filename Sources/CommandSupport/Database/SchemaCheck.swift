@@ -7,7 +7,7 @@ import Telemetry
 package enum SchemaCheck {
     package enum Finding: Sendable {
         case ready(Pooling)
-        /// A pooler shares sessions between clients, which the gateway does not support.
+        /// A pooler lets clients share sessions. The gateway does not support such a pooler.
         case shared
         /// No migration was applied yet.
         case empty
@@ -73,7 +73,7 @@ package enum SchemaCheck {
 
     /// Opens a connection that only `body` uses.
     ///
-    /// - Parameter server: another server of the cluster in the URL.
+    /// - Parameter server: a server of the Citus cluster to connect to, instead of the server in the URL.
     package static func withConnection<Value: Sendable>(
         to databaseURL: String,
         at server: ServerAddress? = nil,

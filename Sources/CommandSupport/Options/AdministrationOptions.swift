@@ -28,7 +28,7 @@ package struct AdministrationOptions: ParsableArguments {
         throw ValidationError("--reason must be 1 to \(AuditReason.maximumBytes) bytes without control characters.")
     }
 
-    /// Ends the command if no master key wraps data keys.
+    /// Ends the command if the settings have no master key for wrapping data keys.
     package func requireMasterKey() async throws {
         let settings = try await options.load()
         guard settings.masterKeys?.wrapping == nil else { return }

@@ -4,7 +4,7 @@ import Glibc
 import JSONText
 package import SyncModel
 
-/// A command's action, as recorded in the audit log under the system's user.
+/// A command's action, which the audit log records under the name of the operating system's user.
 package struct CommandAct: Sendable {
     /// The name of the API operation with the same effect. If there is no such operation, the command has a separate
     /// name.

@@ -89,9 +89,9 @@ package enum TerminalText {
 
     /// Returns a whole output, such as lines or JSON, without characters that would control a terminal.
     ///
-    /// This function escapes control characters except line ends and tabs, and characters that reverse a line. JSON
-    /// keeps its meaning: these characters occur only within its strings, except for carriage returns, which are white
-    /// space.
+    /// This function escapes characters that reverse a line, and all control characters except line ends and tabs. It
+    /// replaces carriage returns with spaces. JSON keeps its meaning: outside of strings, it can contain only one of
+    /// these characters, the carriage return, which is white space.
     static func harmless(_ output: String) -> String {
         if output.utf8.allSatisfy({ (0x20..<0x7f).contains($0) || $0 == 0x0a || $0 == 0x09 }) { return output }
         var shown = ""

@@ -61,8 +61,9 @@ struct EntityTypeEndpoints: Sendable {
         }
     }
 
-    /// Responds with the settings after an update that is not written, and with the effect of the update on the
-    /// channels of entities.
+    /// Responds with the settings that an update would result in, and with its effect on the channels of entities.
+    ///
+    /// The update is not written.
     private func validate(_ update: EntityTypeUpdate, _ name: String, _ organization: UUID) async throws -> Answer {
         guard let next = try await store.administration.entityType(name, in: organization, after: update) else {
             throw Refusal.notFound

@@ -39,7 +39,7 @@ extension UpstreamRow: AnswerBody {
 }
 
 extension UpstreamUpdate {
-    /// - Parameter rules: the rules for requests.
+    /// - Parameter rules: the limits for settings in a request's body.
     fileprivate static func table(_ rules: UpstreamRules = UpstreamRules()) -> MemberTable<Self, UpstreamRow> {
         MemberTable("an upstream") {
             BodyMember("base_url", .baseURL, into: \.baseURL).shown(\.settings.baseURL)

@@ -144,8 +144,9 @@ extension MemberKind<[String]> {
 }
 
 extension MemberReport {
-    /// Refuses a header name that equals an earlier name if case is ignored and `-` is treated as `_`. Many servers
-    /// treat such names as equal.
+    /// Refuses a header name that differs from an earlier name only in case, or only by `-` in place of `_`.
+    ///
+    /// Many servers treat such names as equal.
     fileprivate mutating func record(header name: String, at pointer: String, _ seen: inout Set<ByteExactString>) {
         if seen.insert(UpstreamRequest.foldedHeader(name)).inserted { return }
         let detail = "names of headers are compared without case, and with - equal to _; list each name once"
@@ -198,8 +199,9 @@ extension MemberReport {
         return isBearer ? .bearer(text) : .header(name: name, value: text)
     }
 
-    /// Returns a required text. Responses show a credential without its secret, and a credential in this form is
-    /// refused.
+    /// Returns a required, non-empty text of a credential. If there is no such text, reports an error and returns nil.
+    ///
+    /// Therefore a credential is refused if it was copied from a response, because responses omit the secret.
     private mutating func text(of member: String, in value: JSONValue, at pointer: String) -> String? {
         let pointer = "\(pointer)/\(member)"
         guard let value = value.value(at: "/" + member) else {

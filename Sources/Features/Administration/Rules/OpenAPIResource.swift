@@ -50,7 +50,7 @@ struct OpenAPIResource: Sendable {
     /// Whether the only operation at this path creates entities.
     var onlyCreates: Bool { operations.map(\.operation) == [.create] }
 
-    /// The last word of the collection's path.
+    /// The last segment of the collection's path that is not a parameter.
     var word: ByteExactString? { (collection ?? entity)?.path.words.last.map { ByteExactString($0) } }
 
     /// Takes over the path at which another collection creates entities.

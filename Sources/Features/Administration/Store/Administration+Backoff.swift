@@ -56,10 +56,10 @@ extension Administration {
     /// The number of pending mutations that one transaction reads. If such a mutation waits for a retry, it becomes
     /// due.
     package static let mutationsAtOnce = 4_000
-    /// The maximum age in seconds of the changes for which gateways search. The passes of such changes may be
-    /// unfinished.
+    /// The period in seconds of a search: gateways search for upstreams that were changed within this period, because
+    /// the passes for these changes may be unfinished.
     private static let searchedSeconds = 600.0
-    /// The number of changes that one search returns.
+    /// The maximum number of changes that one search returns.
     private static let changesAtOnce = 1_000
 
     /// The passes for changes that this process made or found.

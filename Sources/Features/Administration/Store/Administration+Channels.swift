@@ -30,7 +30,7 @@ private struct GrantPlace {
 
     init(_ cursor: String?) throws(Problem) {
         guard let cursor else { return }
-        // a source can contain points, so only the first two points separate parts
+        // only the first two dots separate parts, because the source of a grant can contain dots
         let parts = cursor.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3, parts[0] == "c1", let user = UUID(parsing: parts[1]), GrantSource(parts[2]) != nil,
             !ExternalName.hasControls(parts[2])

@@ -75,7 +75,7 @@ extension Administration {
             if let changed = try results[1].read(EntityTypeRow.read).first {
                 return (results[0].affected > 0, changed)
             }
-            // if the type no longer prevents the change, a concurrent change has removed the obstacle
+            // nil if a concurrent change has removed the reason for the refusal
             let refusal = try results[2].read(EntityTypeRow.read).first.flatMap { try update.refusal(of: $0) }
             throw refusal ?? Problem.overloaded("the entity type is being changed by another request")
         } catch {
@@ -183,7 +183,7 @@ extension Administration {
         UPDATE entity_types AS t
         SET id_space = coalesce(:id_space, t.id_space), visibility = coalesce(:visibility, t.visibility),
             channels = coalesce(:channels::jsonb, t.channels), grants = coalesce(:grants::jsonb, t.grants),
-            -- its readers receive `removed` for entities that leave it
+            -- kept, because users who saw an entity under this visibility may have to receive `removed` for it
             former_visibility = CASE
                 WHEN :visibility = 'channels' AND t.visibility <> 'channels' THEN t.visibility ELSE t.former_visibility END,
             default_priority = coalesce(:default_priority, t.default_priority), is_forwarded = coalesce(:is_forwarded, t.is_forwarded),

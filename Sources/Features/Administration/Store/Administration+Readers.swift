@@ -8,7 +8,8 @@ package struct ReaderBinding: Sendable {
     package let role: String
     /// The time at which the role was bound; nil if the binding has no row.
     ///
-    /// On a cluster, a superuser can create such a binding by granting the membership by hand.
+    /// On a Citus cluster, a superuser can create a binding without a row: by granting the membership in the
+    /// organization's reader role with SQL.
     package let createdAt: Timestamp?
     /// Whether the role has the memberships that the row-level security policies require.
     ///
@@ -21,8 +22,8 @@ extension Administration {
     /// Returns the login roles that read an organization's rows, sorted by name; nil if the organization does not
     /// exist.
     ///
-    /// A role is listed if it has a row in `readers`. On a cluster, a role is also listed if it is a member of the
-    /// organization's reader role, because there the membership alone permits reading.
+    /// A role is listed if it has a row in `readers`. On a Citus cluster, a role is also listed if it is a member of
+    /// the organization's reader role, because there this membership alone permits reading.
     package func readers(of organization: UUID) async throws(Problem) -> [ReaderBinding]? {
         guard try await self.organization(organization) != nil else { return nil }
         let bound = try await rows(Self.readersStatement, Parameters(of: organization), "list readers") { row in
@@ -51,7 +52,7 @@ extension Administration {
         return bindings.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map(\.value)
     }
 
-    /// Permits a login role to read the rows of one organization, and no other rows, by SQL.
+    /// Permits a login role to read the rows of one organization by SQL, and no other rows.
     ///
     /// The call also repairs a binding whose memberships are missing. If this connection may not grant memberships, a
     /// superuser can grant them. The next call then finds the memberships and records the binding.
@@ -82,8 +83,8 @@ extension Administration {
         let script = grants.isEmpty ? nil : grants.joined(separator: "; ")
         let change = Self.addReaderStatement(organization: organization, role: role, now: now())
         let isNew = try await bind(change, granting: script) { connection in
-            // there is no grant if the organization is being purged, or if a concurrent call has bound the role to
-            // another organization
+            // the memberships are not granted if the organization is being purged, or if a concurrent call has bound
+            // the role to another organization
             let rows = try await connection.run(Self.bindingStatement(role: role))
             guard rows.count > 0 else { return false }
             return try rows.read(0, 0, as: UUID.self) == organization
@@ -95,14 +96,14 @@ extension Administration {
     package func removeReader(_ role: String, from organization: UUID) async throws(Problem) -> Bool {
         let facts = try await facts(of: role)
         let change = Self.removeReaderStatement(organization: organization, role: role)
-        // on a cluster the membership alone permits reading, even without a row
+        // on a Citus cluster, the membership in the organization's reader role permits reading, even without a row
         let isMember = cluster.isThere && facts?.memberships.contains(Roles.reader(of: organization)) == true
         let script = facts.map { "REVOKE \"\(Roles.reader(of: organization))\" FROM \($0.quoted)" }
         let hadRow = try await bind(change, granting: isMember ? script : nil) { _ in true }
         guard hadRow || isMember else { return false }
         if let facts, facts.isReader, facts.organization ?? organization == organization {
-            // a member without a binding reads no rows, so the deletion of the row suffices if this connection cannot
-            // revoke the membership
+            // this also revokes the membership in the general reader role; a failure is ignored, because with this
+            // membership alone the role reads no rows
             _ = try? await pool.withConnection { connection in
                 try await connection.execute(script: "REVOKE \(Roles.reader) FROM \(facts.quoted)")
             }
@@ -135,9 +136,12 @@ extension Administration {
         }.first
     }
 
-    /// Executes the change of a binding. If `isBound` then returns true, also executes `membership` in the same
-    /// transaction.
+    /// Changes the row of a binding. If `isBound` then returns true, also changes memberships in the same transaction.
     ///
+    /// - Parameters:
+    ///   - change: the statement that changes the row.
+    ///   - membership: the SQL that grants or revokes memberships; nil if the memberships stay unchanged.
+    ///   - isBound: whether to execute `membership`. Called after `change`.
     /// - Returns: whether the binding's row was changed.
     private func bind(
         _ change: Query,
@@ -184,8 +188,8 @@ extension Administration {
         SELECT o.id, :role::text, :now FROM organizations o WHERE o.id = :organization AND o.status <> 'purging' FOR SHARE
         ON CONFLICT (role_name) DO NOTHING
         """,
-        // a cluster cannot lock the organization's row, which is on all servers, together with a row on one server; if
-        // a purge begins at the same time, its last transaction deletes the new row
+        // a Citus cluster cannot lock the organization's row, which is on all servers, together with a row on one
+        // server; if a purge begins at the same time, its last transaction deletes the new row
         variant: """
             INSERT INTO readers AS r (organization_id, role_name, created_at) VALUES (:organization, :role::text::name, :now)
             ON CONFLICT (role_name) DO NOTHING
@@ -200,8 +204,8 @@ extension Administration {
 
     /// Selects the organization that a role reads.
     ///
-    /// This is not a part of ``roleStatement``: if a statement joins the view of roles with one of Sluice's tables, a
-    /// cluster reads the view with the caller's own rights, which are insufficient.
+    /// This is not a part of ``roleStatement``: if a statement joins the view `pg_roles` with one of Sluice's tables, a
+    /// Citus cluster reads the view with the rights of the connection's role, which are insufficient.
     static let bindingStatement = Statement(
         "readers_binding",
         ["role"],
@@ -235,10 +239,12 @@ extension Administration {
         """
     )
 
-    /// Selects the roles in `gateways`, and the direct members of an organization's reader role (`role`).
+    /// Selects login roles that read an organization's rows, or might read them.
     ///
-    /// The columns show whether each selected role has the rights of readers, and whether it is a direct member of
-    /// `role`.
+    /// - `role`: the organization's reader role. Its direct members are selected.
+    /// - `gateways`: the names of the login roles that have a row in `readers`. They are selected, too.
+    /// - `is_reader`: whether the selected role has the rights of readers.
+    /// - `is_member`: whether the selected role is a direct member of `role`.
     static let membersStatement = Statement(
         "readers_members",
         ["role", "gateways"],

@@ -9,9 +9,9 @@ extension Administration {
     /// Call it before gateways use the database. A repeated call has only one effect: clients read the feed from the
     /// beginning again.
     ///
-    /// A feed's new epoch is random instead of the next number. Otherwise a backup that is restored twice would accept
-    /// cursors that were made after the first restore. Requests in flight are left to the lanes' workers, which treat
-    /// the outcomes of these requests as unknown.
+    /// A feed's new epoch is random instead of the next number. Otherwise, if a backup is restored twice, the gateway
+    /// would accept cursors from the time between the two restores. Requests in flight are left to the lanes' workers,
+    /// which treat the outcomes of these requests as unknown.
     package func setRightAfterRestore() async throws(Problem) -> RestoreReport {
         let change = Parameters(Int64.random(in: 1...0xffff_ffff_ffff))
         let time = Parameters(now())
@@ -79,10 +79,12 @@ extension Administration {
         "UPDATE retention_runs AS r SET owner = NULL, expires_at = NULL WHERE r.owner IS NOT NULL"
     )
 
-    /// Assigns each user key to the user who owns the key's rows according to the restored joins.
+    /// Assigns each user's key to the user who owns the rows under this key according to the restored joins.
     ///
-    /// The keys come from a dump that is newer than the joins. Therefore a join can be missing in the restored
-    /// database. Without this step, an erasure could then destroy another user's key, or leave the erased user's key.
+    /// The keys come from a dump that is newer than the other restored tables. If a user was joined into another user
+    /// between the two backups, the key is already assigned to the other user, but the restored rows still belong to
+    /// the first user. Without this step, an erasure of the other user would destroy the first user's key, and an
+    /// erasure of the first user would leave that key.
     static let ownKeysStatement = Statement(
         "restore_user_keys",
         """
@@ -134,7 +136,7 @@ extension Administration {
         SELECT count(*) FROM pg_stat_activity a
         WHERE a.datname = current_database() AND a.application_name IN ('sluice', 'sluice direct') AND a.pid <> pg_backend_pid()
         """,
-        // on a cluster, gateways may be connected to any server
+        // on a Citus cluster, gateways may be connected to any server
         variant: """
             SELECT count(*) FROM citus_stat_activity a
             WHERE a.datname = current_database() AND a.application_name IN ('sluice', 'sluice direct')

@@ -55,7 +55,7 @@ struct SealRowsCommand: AsyncParsableCommand {
             for (index, organization) in organizations.enumerated() {
                 let place = " (\(index + 1) of \(organizations.count))"
                 do throws(Problem) {
-                    // if the organization is purged during the run, there is no error
+                    // nil means that the organization was purged during the run, which is not an error
                     outcome.left += try await seal(organization, place, store.keyRotation)?.left ?? 0
                 } catch {
                     if [.storeUnavailable, .overloaded].contains(error.code), !error.isLocked { throw error }

@@ -135,7 +135,7 @@ extension KeyRotation {
 }
 
 extension LaneKey {
-    /// The least key after this lane's key; nil at the end.
+    /// The least pair of organization and user after this pair; nil at the end.
     fileprivate var successor: LaneKey? {
         if let next = user.successor { return LaneKey(organization: organization, user: next) }
         return organization.successor.map { LaneKey(organization: $0, user: UUID.least) }
@@ -147,7 +147,8 @@ extension KeyRotation {
     /// Wraps every user's key by the first master key, a page at a time.
     ///
     /// - Parameters:
-    ///   - counts: the counts of rewrapped and unknown data keys so far. The method adds users' keys to these counts.
+    ///   - counts: the counts so far: of rewrapped data keys, and of data keys whose master keys are not configured.
+    ///     The method adds users' keys to these counts.
     ///   - progress: called with the number of keys rewrapped so far.
     func rewrapUserKeys(
         by master: MasterKey,
@@ -179,7 +180,7 @@ extension KeyRotation {
                 if !queries.isEmpty { _ = try await pool.run(queries) }
                 counts.rewrapped += queries.count
                 progress(counts.rewrapped)
-                // the next page includes this key, because clients choose ids and a user can have the least UUID
+                // each page includes its first user, because clients choose ids and a user can have the least UUID
                 guard let next = end.name.successor else { return }
                 last = next
             }

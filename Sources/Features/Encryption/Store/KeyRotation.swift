@@ -127,8 +127,8 @@ package struct KeyRotation: Sendable {
 
     /// Checks that the master keys unwrap the organization's data keys.
     ///
-    /// If the organization has no key, the check passes if the master keys wrap any data key, or if there are no data
-    /// keys at all.
+    /// If the organization has no key yet, the check passes if a data key of another organization is wrapped by one of
+    /// the master keys, or if there are no data keys at all.
     ///
     /// A process that fails this check has other master keys than the gateways. The gateways could then not decrypt the
     /// values that this process would seal.

@@ -19,7 +19,7 @@ struct SealedSettings {
         let (name, key) = (table.name, table.key.first)
         hasKey = key != nil
         let names = columns.map { "\($0.name)" }
-        // the row's key precedes each column, because the sealed text can depend on the key
+        // the row's primary key precedes each column, because a sealed value can be bound to its row
         let list = key.map { key in "\(key)::text AS row_key, " + names.map { "\(key), \($0)" }.joined(separator: ", ")
         }
         read = Statement(

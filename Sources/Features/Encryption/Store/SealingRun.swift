@@ -98,8 +98,8 @@ package struct SealingRun {
             _ = try found.readSealed { try kind.renewed(&$0, &renewal) }
             return renewal.closed
         }
-        // if rows of a user need a missing key, the user gets no new key, because the new key would look like the
-        // missing key
+        // a user whose rows need a missing key gets no new key, because the missing key may still be restored, and a
+        // user has only one key
         for case .keys(_, let user?) in closed.map(\.cover) {
             userKeys.withoutKey.insert(LaneKey(organization: organization, user: user))
         }

@@ -58,6 +58,8 @@ extension SourceUpdate {
 
     /// Checks the address in the source's secret by the rules for URLs of webhooks.
     ///
+    /// Only the secret of a source of kind `postgres` contains an address, because it is a connection URI.
+    ///
     /// - Throws: `validation_failed` at `/secret`.
     package func check(_ policy: AddressPolicy) throws(Problem) {
         guard let detail = SourceSettings.problem(ofSecret: secret, for: settings.kind, under: policy) else { return }

@@ -285,10 +285,12 @@ package struct MappedEvents: Sendable {
         rules.append(rule)
     }
 
-    /// Converts the pointers of a problem. In a verdict they refer to a batch of these entries; in the result they
-    /// refer to the body.
+    /// Converts the pointers of an event's problem, so that they point into the body that was mapped.
     ///
-    /// - Parameter index: the index of the entry, which is the same in ``entries`` and in the batch.
+    /// - Parameters:
+    ///   - problem: the problem as the feed reported it. Its pointers begin with `/events/` and the event's index.
+    ///   - index: the index of the event in ``entries``. The pointers must contain the same index.
+    /// - Returns: the problem with pointers into the body.
     package func placed(_ problem: Problem, of index: Int) -> Problem {
         guard entries.indices.contains(index) else { return problem }
         var problem = problem
@@ -334,9 +336,13 @@ extension MappingRule {
         }
     }
 
-    /// Converts a pointer into an event to the place in the body from which the value comes.
+    /// Returns the place in the body from which an event's member gets its value.
     ///
-    /// Returns the place of the item if the rule itself sets the member.
+    /// If the rule itself contains the value, returns the place of the item.
+    ///
+    /// - Parameters:
+    ///   - pointer: a pointer that begins at the event.
+    ///   - place: the place of the item in the body.
     func place(ofMember pointer: String, in place: String) -> String {
         let steps = pointer.dropFirst().split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let member = steps.first, let found = self.pointer(of: member) else { return place }

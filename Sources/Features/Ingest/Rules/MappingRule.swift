@@ -19,7 +19,7 @@ package struct MappingRule: TableObject, Hashable {
 
     package enum OperationChoice: Sendable, Hashable {
         case always(IngestOperation)
-        /// The value at a place is the name of the operation. `otherwise` applies to other values.
+        /// The item's value at the pointer selects the operation. `otherwise` applies to values without an operation.
         case at(MappedPointer, [ByteExactString: IngestOperation], otherwise: IngestOperation?)
 
         /// Whether some event of the rule may have a document.

@@ -148,7 +148,6 @@ package struct ReceiverSettings: TableObject, Hashable {
         BodyMember("mapping", .object, as: \.mapping).required()
     }
 
-    /// Returns the reason why a text cannot be a secret; nil for a valid secret. If there is no secret, the gateway
-    /// generates one.
+    /// Returns nil, because a request's secret has already been checked, and the gateway generates a missing secret.
     static func problem(ofSecret secret: String?) -> String? { nil }
 }

@@ -259,7 +259,9 @@ package struct SourceStore: Sendable {
         package let settings: ReplicationSettings
         /// The database's URI, decrypted; nil if it cannot be decrypted.
         package let secret: String?
-        /// The reason why the source stopped because of missing changes. Only a run from the beginning removes it.
+        /// The reason why changes are missing in the log; nil if no changes are missing.
+        ///
+        /// The source stops for this reason, until an operator runs it from the beginning.
         @Exact package private(set) var gap: String?
     }
 

@@ -146,8 +146,8 @@ struct PollRun: Sendable {
     }
 
     /// - Parameters:
-    ///   - state: the state to write; nil if the state stays unchanged.
-    ///   - reached: the state that the run has reached.
+    ///   - state: the state to write; nil if the upstream's list is unchanged.
+    ///   - reached: the state that the run has reached. It determines the time of the next run, and the warning.
     private func succeeded(
         _ planner: PollPlanner,
         _ state: PollState?,
@@ -208,7 +208,8 @@ struct PollRun: Sendable {
         var limits = SourceIntake.Limits(events: configuration.limits.mutations, bytes: configuration.limits.bodyBytes)
         limits.attempts = configuration.timeout
         limits.pause = configuration.retryPause
-        // an impossible item is reported like any refused item, and the API lists it again
+        // an event that the feed can never accept does not stop the source: it is reported as refused, and later passes
+        // read its item again
         limits.skipsImpossible = true
         let intake = SourceIntake(
             ingest: store.ingest,

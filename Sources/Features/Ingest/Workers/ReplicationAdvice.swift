@@ -102,7 +102,8 @@ struct ReplicationAdvice {
         )
     }
 
-    /// Returns the failure if the log between a stored position and the slot cannot be read; nil if no log is missing.
+    /// Returns the failure if the log from the stored position to the slot's position cannot be read; nil if no part of
+    /// the log is missing.
     func failure(
         of state: ReplicationState,
         _ known: LogPosition,

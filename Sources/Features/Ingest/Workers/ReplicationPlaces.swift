@@ -52,7 +52,7 @@ package final class ReplicationPlaces: WorkPlaces {
             for source in sources {
                 guard let work = state.running[source], work.begun.duration(to: .now) > .seconds(configuration.settling)
                 else { continue }
-                // if a followed source is still due after this time, an operator has changed the source
+                // if a source is listed as due so long after it got its place, an operator has changed the source
                 state.running[source]?.yields = true
             }
             let places = configuration.places
@@ -101,8 +101,8 @@ package final class ReplicationPlaces: WorkPlaces {
         for (key, _) in longest { running[key]?.yields = true }
     }
 
-    /// Marks sources of organizations that have more than an equal share of the places. These sources release their
-    /// places before their turns end.
+    /// If an organization has more than an equal share of the places, marks some of its sources. These sources release
+    /// their places before their turns end.
     private func askForExcess(_ count: Int, waiting: Set<UUID>, _ running: inout [SourceKey: Work]) {
         let held = Dictionary(grouping: running, by: \.key.organization)
         let share = max(1, configuration.places / max(1, waiting.union(held.keys).count))

@@ -36,7 +36,7 @@ final class ReplicationRun: Sendable {
         var written = LogPosition.zero
         /// Whether events arrived since the state was written.
         var hasEvents = false
-        /// Whether the state has changes besides the position that were not written yet.
+        /// Whether a part of the state other than the position has changed, and was not written yet.
         var isChange = false
         /// Whether a success of the source was recorded during this lease.
         var isProven = false
@@ -126,9 +126,10 @@ final class ReplicationRun: Sendable {
         guard isHeld else { throw End.lost }
     }
 
-    /// Writes this run's state and renews the lease. If `writing` is false, the call may only renew the lease.
+    /// Renews the lease. Also writes this run's state if `writing` is true, or if a success is recorded.
     ///
-    /// A success is recorded only if the durable position has advanced, or if no batch is failing.
+    /// A success is recorded only if the durable position has advanced, or if no batch is failing. If `writing` is
+    /// false, the lease must also have an earlier success.
     private func hold(writing: Bool) async throws {
         let now = progress.withLock { $0 }
         var state = now.state
@@ -192,8 +193,8 @@ final class ReplicationRun: Sendable {
             parts.logger.warning("A publication is incomplete", metadata: metadata(["reason": "\(warning)"]))
         }
         var source = ReplicationStream.Source(slot: settings.slot, publications: [settings.publication])
-        // the stream must not confirm idle positions on its own, because the slot may never be ahead of the stored
-        // state
+        // the stream must not confirm positions without changes by itself, because the slot must never be ahead of the
+        // stored state
         source.confirmsIdle = false
         let stream = try await ReplicationStream.open(database, source)
         parts.logger.info("Replication of a database started", metadata: metadata(["from": "\(begun.confirmed)"]))
@@ -369,8 +370,9 @@ final class ReplicationRun: Sendable {
             bytes += 200 + event.documentBytes
         }
 
-        /// Adds events to the batch or to the transaction's fold. The fold gets an event if it tracks the event's row,
-        /// or if it already holds events.
+        /// Adds each event to the batch or to the transaction's fold.
+        ///
+        /// An event goes to the fold if the fold tracks the event's row, or if the fold already holds events.
         mutating func add(_ new: [LoggedEvent], _ fold: inout TransactionFold) {
             for event in new {
                 if fold.isEmpty, !event.isFollowedByRow { add(event) } else { fold.add(event) }
@@ -531,7 +533,7 @@ final class ReplicationRun: Sendable {
         }
     }
 
-    /// Logs changes that affected rows and that the database's log does not contain.
+    /// Logs changes that affected rows, but are not in the database's log.
     ///
     /// Returns a description for the state; nil if there are no such changes.
     private func rewrite(_ finding: SlotInspection.Finding) -> String? {

@@ -18,8 +18,8 @@ package final class ReplicationWorker: LeasedWorker {
         package var maxConcurrentPerOrganization = 4
         /// The time in seconds after which a source releases its place if other sources wait.
         package var turn: Double = 60
-        /// The time in seconds after which a source that is followed can no longer be due. If the source is due later,
-        /// an operator has changed it.
+        /// The time in seconds for which a source can still be listed as due after it got a place. If the source is
+        /// listed as due later, an operator has changed the source.
         package var settling: Double = 5
         /// The interval at which the database is searched, in seconds, before jitter.
         package var pollInterval: Double = 1
@@ -27,8 +27,8 @@ package final class ReplicationWorker: LeasedWorker {
         package var tick: Duration = .seconds(1)
         /// The time that a stream must last until the source counts as working.
         package var proof: Duration = .seconds(3)
-        /// The interval at which a worker checks its lease. After an operator disables a source, it ingests for five
-        /// seconds at most.
+        /// The interval at which a worker checks its lease. After an operator disables a source, the worker ingests
+        /// events for at most five more seconds.
         package var heldInterval: Duration = .seconds(2)
         /// The number of attempts to submit the same event. After these attempts, the source stops with an error, and
         /// pauses.

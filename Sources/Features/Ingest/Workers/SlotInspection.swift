@@ -40,7 +40,7 @@ struct SlotInspection {
     struct Finding {
         let publication: Publication
         let scope: PublicationScope
-        /// Descriptions of changes since the last check that affected rows and that the log does not contain.
+        /// Descriptions of changes that affected rows since the last check, but are not in the log.
         let rewrites: [String]
         /// A defect of the columns; nil if there is no defect.
         let failure: SourceFailure?
@@ -49,15 +49,14 @@ struct SlotInspection {
     struct Slot {
         let plugin: String?
         let isHere: Bool
-        /// Whether the server sends a prepared transaction before its commit. The messages for it belong to a later
-        /// version of the protocol.
+        /// Whether the server sends a prepared transaction before its commit. Sluice does not read such a slot.
         let isTwoPhase: Bool
         let walStatus: String
         let confirmed: LogPosition?
         let report: SlotReport
     }
 
-    /// A defect of the tables at present. Older parts of the log may not have this defect.
+    /// A present defect of the tables. Older parts of the log may be from a time before this defect.
     struct Defect {
         let failure: SourceFailure
         /// The end of the log when the defect was found.
@@ -140,8 +139,8 @@ struct SlotInspection {
         }
         let scope = try await scope(of: publication, known)
         if let known, let reason = scope.loss(since: known) {
-            // the scope is read again to find the right reason, because functions of the server can read newer changes
-            // than the statement that calls them
+            // the first reading can mix two states of the catalog, because functions of the server can read newer
+            // changes than the statement that calls them; the scope is read again to report the right reason
             throw Loss(reason: try await self.scope(of: publication, known).loss(since: known) ?? reason)
         }
         if let name = scope.unlogged {
@@ -465,11 +464,12 @@ struct SlotInspection {
 
     /// Selects the rows of the catalog that make a publication contain tables, and the catalog's rows of these tables.
     ///
-    /// If a table leaves its schema and returns, PostgreSQL writes the table's dependency on the schema again. If a
-    /// partition is attached again, PostgreSQL writes the partition's row of `pg_inherits` again.
+    /// The transaction ids of catalog rows (`xmin`) show changes that were made and undone between two checks. If a
+    /// table leaves its schema and returns, PostgreSQL writes the table's dependency on the schema again. If a
+    /// partition is detached and attached again, PostgreSQL writes the partition's row of `pg_inherits` again.
     ///
-    /// Servers before PostgreSQL 15 have no schemas, conditions and column lists in publications. The statement reads
-    /// schemas through dependencies, and conditions and lists as JSON, because this works on all servers.
+    /// Before PostgreSQL 15, publications have no schemas, conditions or column lists. The statement reads schemas
+    /// through dependencies, and conditions and lists as JSON, because this works in all versions.
     private static let scopeStatement = Statement(
         "replication_scope",
         """

@@ -49,8 +49,8 @@ struct SourceIntake: Sendable {
 
     /// Submits events.
     ///
-    /// - Parameter note: called with the verdicts of a range of events once all of them are final. Called with nil if
-    ///   an attempt failed and the events will be submitted again.
+    /// - Parameter note: called with a range of events, and with their verdicts once all these verdicts are final. If
+    ///   an attempt failed and the events will be submitted again, the verdicts are nil.
     func take(
         _ entries: [IngestRequest.Entry],
         noting note: (_ range: Range<Int>, _ verdicts: [IngestVerdict]?) -> Void
@@ -91,8 +91,8 @@ struct SourceIntake: Sendable {
                 guard Self.mayPass(problem.code) else { return .rejected(problem) }
                 reason = problem.detail
                 metrics.retry(kind, .unavailable)
-                // for a batch, an internal error is not a failed attempt, because halving must first find the event
-                // that causes it
+                // an internal error of a batch is not counted as a failed attempt: one event may cause the error, and
+                // the batch is halved until this event is found
                 if problem.code != .internalError || range.count == 1 { failures += 1 }
                 size = max(1, range.count / 2)
                 if problem.code == .internalError, range.count == 1, failures >= limits.attempts {

@@ -107,7 +107,7 @@ struct ExportCommand: AsyncParsableCommand {
         case refused(ExitCode)
     }
 
-    /// Adds the file's name to a problem of a file that the export was to continue.
+    /// Adds the file's name to a problem that prevents the export from continuing the file.
     private func named(_ problem: Problem) -> Problem {
         guard resume, [.invalidRequest, .cursorExpired].contains(problem.code), let file else { return problem }
         return Problem(problem.code, "cannot resume \(file): \(problem.detail)")
@@ -224,8 +224,8 @@ final class OutputFile {
 
     /// Returns the last complete line and the position of its end. The line is nil for an empty file.
     ///
-    /// - Parameter beginning: the beginning of every line of an export. If the file has only one incomplete line, that
-    ///   line must begin in this way.
+    /// - Parameter beginning: the beginning of every line of an export. If the file has no complete line, its content
+    ///   must match this beginning.
     func lastLine(beginning: [UInt8]) throws -> (line: [UInt8]?, end: Int64) {
         let size = Int64(lseek(descriptor, 0, SEEK_END))
         let start = max(0, size - Self.tailBytes)

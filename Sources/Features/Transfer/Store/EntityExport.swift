@@ -235,7 +235,7 @@ extension EntityExport.Page {
         scanned = try feed.read("scanned")
         let scannedTo: Int64? = try feed.read("scanned_to")
         if let cursor {
-            // a cursor expires under the conditions of FeedPage
+            // cursors of exports and cursors of pulls expire under equal conditions: see ``FeedPage``
             guard cursor.epoch == epoch, cursor.position <= end, horizon <= cursor.reach else {
                 let detail = "deletions since then are no longer stored, or the organization was purged or restored"
                 throw Problem(.cursorExpired, detail + ": export it from the beginning")
@@ -294,8 +294,8 @@ struct ExportedEntity {
 
     /// Appends the line in the form that ``EntityLine`` reads.
     ///
-    /// The line contains the time of the last change, and not the version in the feed. An import would treat this
-    /// version as a version of its source.
+    /// The line contains the time of the last change, but not the version in the feed. An import would treat such a
+    /// version as one that the program outside of Sluice assigned to the entity.
     func appendLine(to lines: inout [UInt8], cursor: FeedCursor) {
         var writer = JSONWriter(capacity: 256 + (document?.count ?? 0))
         writer.beginObject()

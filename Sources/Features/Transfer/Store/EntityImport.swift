@@ -69,7 +69,9 @@ package struct EntityImport {
 
     private let ingest: IngestCommit
     private let options: Options
-    /// Called with the report after each batch. After each look-up, it is called with 0 lines. `seconds` sets the pace.
+    /// Called after each batch with the report, the number of the batch's lines, and the batch's duration.
+    ///
+    /// Also called after each look-up, with 0 lines. The import waits for its return, so it can set the pace.
     private let passed: (Report, _ lines: Int, _ seconds: Double) async throws -> Void
     private let limit: () -> Int
     private let refused: (Refusal) -> Void
@@ -193,7 +195,7 @@ package struct EntityImport {
         let size = batch.count
         var waited = 0.0
         while !batch.isEmpty {
-            // repeats with the events that exceeded the limit of parked events
+            // the next attempt imports only the lines whose events exceeded the limit of parked events
             batch = try await take(batch, isLast: waited >= Self.timeout)
             guard !batch.isEmpty else { break }
             try await pause(1)
@@ -298,8 +300,8 @@ package struct TransferPace: Sendable {
 
     /// - Parameters:
     ///   - rate: the lines per second. If it is nil, the pace depends on the database's load.
-    ///   - quota: the organization's quota of requests, which is for devices. A transfer does not use this quota. But
-    ///     it makes at most half as many batches as the quota allows requests.
+    ///   - quota: the organization's quota of requests. Batches do not use up this quota, which is for devices. But in
+    ///     the same time, a transfer makes at most half as many batches as the quota allows requests.
     package init(rate: Int? = nil, quota: Quota? = nil) {
         self.rate = rate
         interval = quota.map { 2 / Double($0.limit) } ?? 0

@@ -88,7 +88,7 @@ struct PollPath: Sendable, Hashable {
         let authority = text.before("/", "?", "\\")
         let host = authority.lowercased()
         let port = isTLS ? ":443" : ":80"
-        // drops Unicode scalars, because the last `Character` may be more than the suffix
+        // drops Unicode scalars, because the colon of the suffix can be a part of a `Character` that begins before it
         let name = host.hasSuffix(port) ? String(host.unicodeScalars.dropLast(port.count)) : host
         guard ["http", "https"].contains(scheme.lowercased()), isTLS == base.isTLS, name == base.host else {
             let shown = String(name.prefix(100)).replacing("@", with: "")

@@ -237,12 +237,12 @@ package struct PollPlanner: Sendable {
     /// Whether the position is a text that each page contains. Such texts have no order.
     private var isToken: Bool { settings.since.map { $0.from.isOfBody && $0.form == .text } ?? false }
 
-    /// Ends a pass. Later requests ask only for later changes.
+    /// Ends a pass. Later passes request only changes after the new position.
     private func end(_ pass: PollState.Pass, of state: inout PollState, now: Timestamp) {
         state.pass = nil
         guard let since = settings.since else { return }
-        // the new position is at most the beginning of the pass, because pages that were read before a later change
-        // lack this change
+        // the new position is not later than the beginning of the pass: a change during the pass is missing on pages
+        // that were already read, so the next pass must include it
         if let greatest = pass.greatest?.noLater(than: pass.beganAt) {
             state.since = isToken ? greatest : greatest.max(state.since)
         } else if pass.items > 0 {

@@ -55,7 +55,9 @@ package struct LogReader: Sendable {
         readers[id] = try TableReader(table, columns())
     }
 
-    /// Returns the events of an updated row. If `new` is nil, the row was deleted.
+    /// Returns the events of an updated or deleted row.
+    ///
+    /// - Parameter new: the row's new values; nil if the row was deleted.
     package mutating func change(
         of id: UInt32,
         old: [ColumnValue]?,
@@ -70,7 +72,9 @@ package struct LogReader: Sendable {
         events(of: id, old: nil, new: new, isInsertion: true, at: position)
     }
 
-    /// Returns the events of an inserted or updated row. If `new` is nil, the row was deleted.
+    /// Returns the events of an inserted, updated or deleted row.
+    ///
+    /// - Parameter new: the row's new values; nil if the row was deleted.
     package mutating func events(
         of id: UInt32,
         old: [ColumnValue]?,
@@ -195,8 +199,8 @@ package struct TransactionFold: Sendable {
     package static let eventLimit = 20_000
     /// The maximum number of document bytes that are held until their transaction ends.
     package static let byteLimit = 8 << 20
-    /// The maximum number of ids in a transaction whose rows are tracked. Changes of other ids keep the order of the
-    /// log.
+    /// The maximum number of ids for which a transaction's fold tracks the rows. Changes of the transaction's other ids
+    /// keep the order of the log.
     static let placeLimit = 250_000
 
     private struct Key: Hashable {

@@ -92,7 +92,7 @@ extension PublicationScope.Table {
         return nil
     }
 
-    /// Returns descriptions of changes that affected the table's rows and that the log does not contain.
+    /// Returns descriptions of changes that affected the table's rows, but are not in the log.
     func rewrites(since before: PublicationScope.Table) -> [String] {
         var found: [String] = []
         let numbers = Set(before.definitions.map(\.number))
@@ -119,9 +119,9 @@ extension PublicationScope.Table {
 
     /// Whether a column was added or altered.
     ///
-    /// A column is not altered if its default filled older rows at the last check, and does not any more. In this case
-    /// a rewrite of the table, for example by VACUUM FULL, wrote the default to these rows and changed the column's row
-    /// in the catalog.
+    /// There is one change of the column's row in the catalog that is not an alteration: at the last check, older rows
+    /// had the column's default although PostgreSQL had not written it to them; now it has. A rewrite of the table, for
+    /// example by VACUUM FULL, has this effect.
     private func isRedefined(since before: PublicationScope.Table) -> Bool {
         let known = Dictionary(before.definitions.map { ($0.number, $0) }) { first, _ in first }
         return definitions.contains { definition in

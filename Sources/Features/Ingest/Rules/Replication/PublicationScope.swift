@@ -78,7 +78,7 @@ package struct PublicationScope: Sendable, Hashable {
         return nil
     }
 
-    /// Returns descriptions of changes since an earlier check that affected rows and that the log does not contain.
+    /// Returns descriptions of changes that affected rows since an earlier check, but are not in the log.
     ///
     /// - Parameter known: the scope of the earlier check. ``loss(since:)`` must be nil for it.
     package func rewrites(since known: PublicationScope) -> [String] {
@@ -89,8 +89,8 @@ package struct PublicationScope: Sendable, Hashable {
     /// The name of a followed table or partition that PostgreSQL does not log; nil if all of them are logged.
     package var unlogged: String? { tables.lazy.flatMap(\.relations).first { !$0.isLogged }?.name }
 
-    /// Returns the table in this scope, which is from an earlier check. The table is found by its oid or, if no table
-    /// has this oid, by its name.
+    /// Returns the state of a table at the earlier check that this scope is from. The table is found by its oid or, if
+    /// no table has this oid, by its name.
     private func table(_ table: Table) -> Table? {
         tables.first { $0.oid == table.oid } ?? tables.first { $0.name == table.name }
     }

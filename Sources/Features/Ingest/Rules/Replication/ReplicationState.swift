@@ -24,8 +24,9 @@ package struct ReplicationState: Sendable, Hashable {
     package var warning: String?
     /// The scope of the publication at the last check; nil in states of older gateways.
     package var scope: PublicationScope?
-    /// The reason why the log lacks changes: a change of the publication. Only a run from the beginning removes this
-    /// reason.
+    /// A change of the publication, due to which the log lacks changes of rows; nil if the log lacks no changes.
+    ///
+    /// The source stops for this reason, until an operator runs it from the beginning.
     @Exact package var gap: String?
     /// The state of the slot at the last check.
     package var report: SlotReport?
@@ -38,7 +39,7 @@ package struct ReplicationState: Sendable, Hashable {
     ///
     /// Such an event is stale because the entity already has a newer version.
     package var staleInsertions: Int64 = 0
-    /// The last change that affected rows and that the log does not contain, with the time.
+    /// The last change that affected rows, but is not in the log; with the time of its detection.
     @Exact package var lastRewrite: String?
 
     package init(slot: String, system: String, base: Int64, confirmed: String) {
@@ -198,9 +199,9 @@ package struct ReplicationSettings: TableObject, Hashable {
         }
     }
 
-    /// Handles an operator's request to read all data from a place on: adds an error to the report, and returns nil.
+    /// Refuses an operator's request to read all data from a place on, because a slot has only one position.
     ///
-    /// A slot can be read only from its own position.
+    /// Adds an error to the report, and always returns nil.
     static func state(from value: JSONValue, at pointer: String, _ report: inout MemberReport) -> [UInt8]? {
         report.refuse(pointer, Rule.range, "from must be null: a slot is read from its position")
         return nil

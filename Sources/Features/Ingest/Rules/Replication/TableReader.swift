@@ -179,7 +179,9 @@ struct TableReader: Sendable {
         LoggedEvent(entry, table: table.name, step: step, hasVersions: version != nil)
     }
 
-    /// Returns the step of the row that has the id now: an arrival or a change. Nil without complete old rows.
+    /// Returns the step of the row that has the id now: an arrival or a change.
+    ///
+    /// The step is nil if the log does not contain complete old rows.
     private func step(_ old: [ColumnValue]?, _ row: [ColumnValue], arrives: Bool) -> RowStep? {
         guard includesOldRows else { return nil }
         if arrives { return .arrival(Self.hash(row)) }
