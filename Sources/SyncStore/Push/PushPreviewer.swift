@@ -50,17 +50,17 @@ package struct PushPreviewer: Sendable {
     private func preview(_ input: PushInput, _ context: PushPlanner.Context) async throws(Problem) -> PushPreview {
         do {
             return try await catalog.opening(input.lane.organization) { seal in
-                let readsHidden = !GroupReader.dependsOnVisibility(input.push, context.types)
+                let readsAllAtOnce = !GroupReader.dependsOnVisibility(input.push, context.types)
                 let reader = GroupReader(
                     [input],
                     hints: nil,
                     deviceLimit: deviceLimit,
                     seals: SealTable([input.lane.organization: seal]),
                     documentBytes: WorkBounds.preview,
-                    namedBytes: readsHidden ? nil : 0,
+                    namedBytes: readsAllAtOnce ? nil : 0,
                     access: .looking
                 )
-                return try await preview(reader, input, context, readsHidden: readsHidden)
+                return try await preview(reader, input, context, readsAllAtOnce: readsAllAtOnce)
             }
         } catch {
             throw failure.problem(error, doing: "preview a push")
@@ -69,13 +69,13 @@ package struct PushPreviewer: Sendable {
 
     /// Reads the data of a push and plans it, in one read-only transaction.
     ///
-    /// - Parameter readsHidden: whether all documents can be read at once, because the visibility of the push's types
+    /// - Parameter readsAllAtOnce: whether all documents can be read at once, because the visibility of the push's types
     ///   hides no document from any user.
     private func preview(
         _ reader: GroupReader,
         _ input: PushInput,
         _ context: PushPlanner.Context,
-        readsHidden: Bool
+        readsAllAtOnce: Bool
     ) async throws -> PushPreview {
         try await pool.withConnection { connection in
             var snapshot = try reader.snapshot(await connection.run(reader.queries))
@@ -83,16 +83,16 @@ package struct PushPreviewer: Sendable {
                 &snapshot,
                 .looking,
                 reader.seals,
-                documentBytes: readsHidden ? WorkBounds.preview : 0,
+                documentBytes: readsAllAtOnce ? WorkBounds.preview : 0,
                 on: connection
             )
-            if !readsHidden {
+            if !readsAllAtOnce {
                 try await reader.readVisible(context.types, readsForwarded: true, into: &snapshot, on: connection)
             }
             try await reader.referrers(snapshot).read(into: &snapshot.entities, on: connection)
             let comparisons = reader.comparisons(&snapshot)
             let organization = Parameters(of: input.lane.organization)
-            let last = [Query(PullStatements.organization, organization)] + (readsHidden ? [.rollback] : [])
+            let last = [Query(PullStatements.organization, organization)] + (readsAllAtOnce ? [.rollback] : [])
             let results = try await connection.run(comparisons.map(\.query) + last)
             try reader.add(results, of: comparisons, to: &snapshot)
             // the push of a new user creates the lane, but only in an active organization
