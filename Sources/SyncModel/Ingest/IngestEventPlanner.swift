@@ -82,7 +82,8 @@ struct IngestEventPlanner {
             }
             return answer(.parked)
         }
-        // if the last write came from elsewhere, the event may contain more than the effect of the gateway's request
+        // if the last write was not made through the gateway, the event may contain this write in addition to the
+        // effect of the gateway's request
         let mayAdd = stored?.lastWriter == .elsewhere && !isKnown(stored, state)
         if let cause, cause.content != nil, !mayAdd { return echo(of: cause, stored, &state) }
         let told = state.requests(about: key).filter { $0.identifiesByValue(at: context.now) }
@@ -118,7 +119,7 @@ struct IngestEventPlanner {
 
     /// Whether this event begins a new sequence of the entity's versions.
     ///
-    /// In this case, the earlier versions belong to another row.
+    /// In this case, the earlier versions belong to another row of the source, which had the same id.
     private func restartsVersions(over stored: EntityState?) -> Bool {
         switch event.lineage {
         case .continues: false
@@ -258,7 +259,8 @@ struct IngestEventPlanner {
     }
 
     private static func ownerErased(at pointer: String) -> Problem {
-        let detail = "the owner was permanently erased: no user could see the entity, and it could not be erased"
+        let detail =
+            "the owner was permanently erased: no user could see the entity, and no later erasure would delete it"
         return Problem(.userErased, pointer: pointer, rule: Rule.owner, detail)
     }
 

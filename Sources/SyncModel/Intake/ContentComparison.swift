@@ -3,7 +3,7 @@ import JSONText
 
 /// Compares a second attempt of a mutation with the first attempt (product rule 5).
 ///
-/// A client id or a device id is treated as equal to the server id to which it resolved. This server id is a UUID, an
+/// A client id or a local id is treated as equal to the server id to which it resolved. This server id is a UUID, an
 /// integer or a string.
 ///
 /// The comparison does not guess. The places of ids were stored with the first attempt, and only in such a place can
@@ -78,10 +78,11 @@ struct ContentComparison {
             || isOwnNumber(stored, given)
     }
 
-    /// Whether both attempts identify the entity by the same number.
+    /// Whether both attempts identify the entity by the same local id.
     ///
-    /// The UUIDs can differ although the numbers are equal, because an installation can get a new device id and then
-    /// sends the same number again.
+    /// The UUIDs that represent the local ids can differ although the local ids are equal, because each UUID also
+    /// depends on the id of the device (`device_id`). An installation can get a new device id, and then sends the same
+    /// local id again.
     private func isOwnNumber(_ stored: UUID, _ given: UUID) -> Bool {
         guard case .number(let number, stored)? = first.entity.client,
             case .number(number, given)? = self.given.entity.client
@@ -97,10 +98,11 @@ struct ContentComparison {
     // MARK: - The first try's text
 
     /// - Parameters:
-    ///   - numbersAsWritten: whether device ids at places without a recorded id are compared as numbers. If false, the
-    ///     strings to which these device ids resolve are compared.
+    ///   - numbersAsWritten: whether local ids at places without a recorded id are compared as they are written. If
+    ///     false, the server ids (integers or strings) to which these local ids resolve are compared.
     ///   - pathsAsWritten: whether client ids in the endpoint, at places without a recorded id, are compared as they
-    ///     are written. This is necessary because earlier versions did not record ids after escapes.
+    ///     are written. This is necessary because earlier versions of the gateway did not record a UUID that follows
+    ///     a percent escape (``Endpoint/hasUUIDBehindEscape``).
     private func matches(numbersAsWritten: Bool = true, pathsAsWritten: Bool = false) -> Bool {
         guard let layout = first.fingerprint.layout else { return false }
         var walk = Walk(
@@ -219,9 +221,9 @@ struct ContentComparison {
             return .identifier
         }
 
-        /// The replacement at a place where the first attempt had a device id.
+        /// The replacement at a place where the first attempt had a local id.
         ///
-        /// Nil if the value in the second attempt is an integer that is a known id of its device.
+        /// Nil if the value in the second attempt is a known local id of the device that pushed the second attempt.
         private func value(_ value: JSONValue, insteadOf number: Int64, _ related: LocalID?) -> CanonicalReplacement? {
             guard let type = comparison.relations[value.offset], value.int64 != number, let id = ServerID(json: value),
                 comparison.leads(

@@ -43,9 +43,9 @@ public struct Endpoint: Sendable, Hashable {
         return found
     }
 
-    /// The path after each UUID is replaced for which `replacement` returns an id.
+    /// The path with the ids that `replacement` returns in place of the UUIDs.
     ///
-    /// The inserted ids are percent-encoded.
+    /// A UUID for which `replacement` returns nil stays unchanged. The inserted ids are percent-encoded.
     public func rewritten(_ replacement: (UUID) -> ServerID?) -> String {
         let bytes = Array(text.utf8)
         var output: [UInt8] = []

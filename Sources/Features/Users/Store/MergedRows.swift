@@ -5,8 +5,10 @@ import SyncStore
 
 /// The statements that move a user's rows to another user, made from the ``StoredTable`` entries of all tables.
 struct MergedRows: Sendable {
-    /// The moves in the order of the entries, all in one transaction. If a statement's only parameters are the
-    /// organization and the user, its values are nil.
+    /// The moves in the order of the entries, all in one transaction.
+    ///
+    /// The first parameters of a statement are the organization, the user and the target; `values` are the values of
+    /// its further parameters. If `values` is nil, the statement has only the organization and the user as parameters.
     let moves: [(statement: Statement, values: [StoredTable.MergeValue]?)]
     /// Counts the rows of the user (`user`). In each table, the count stops at one row more than the limit.
     let count: Statement
@@ -17,7 +19,7 @@ struct MergedRows: Sendable {
     /// other ids are random, so collisions do not occur with apps that generate ids as required.
     let collisions: Statement
     let collided: [StoredTable.Collision]
-    /// The tables with sealed values that contain the id of their user.
+    /// The tables with a column for the user's id and with sealed values. A join seals these values again.
     let sealed: [SealedTable]
 
     init(_ tables: [StoredTable]) {
