@@ -168,7 +168,7 @@ public struct PreviewedRequest: Sendable, Hashable {
     public let headers: [Header]
     /// The body as JSON; nil if the request has no body.
     public let body: [UInt8]?
-    /// The client ids and device ids in the path and the body for which no server ids are known yet.
+    /// The client ids and local ids in the path and the body for which no server ids are known yet.
     public let unresolvedIDs: [ServerID]
 
     init(_ request: UpstreamRequest, unresolved: [ServerID]) {

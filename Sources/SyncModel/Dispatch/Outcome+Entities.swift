@@ -41,7 +41,7 @@ extension Dispatch {
 
     /// Replaces the entity's client id in a create's payload with its server id.
     ///
-    /// The payload may contain the entity's client id, or the client id that represents the entity's device id.
+    /// The payload may contain the entity's client id, or the client id that represents the entity's local id.
     private func naming(_ id: ServerID, in payload: [UInt8]) -> [UInt8] {
         guard mutation.created != nil, let root = try? JSONTree(parsing: payload).root else { return payload }
         return ReferenceResolver(of: mutation.entity.with(id)).payload(root, unresolved: { _ in nil }) ?? payload

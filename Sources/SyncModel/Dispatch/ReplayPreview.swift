@@ -10,7 +10,7 @@ public struct ReplayPreview: Sendable {
     public struct Rewrite: Sendable, Hashable {
         /// A JSON Pointer into the payload; `endpoint` for the path.
         @Exact public private(set) var pointer: String
-        /// A client id, or a device's own number.
+        /// A client id, or a device's local id.
         public let clientID: ServerID
         public let serverID: ServerID
         @Exact public private(set) var entityType: String
@@ -86,7 +86,7 @@ public struct ReplayPreview: Sendable {
 }
 
 extension QueuedMutation {
-    /// All ids in the mutation's content that may be client ids, which are all UUIDs and all device ids.
+    /// All ids in the mutation's content that may be client ids, which are all UUIDs and all local ids.
     ///
     /// These ids are needed for a final mutation, because its references are not stored.
     public func namedIDs(in type: EntityType) -> [UUID] {

@@ -47,9 +47,9 @@ struct IngestEventPlanner {
 
     private var key: EntityKey { event.key }
 
-    /// The reason why a document refers to too many entities with device ids; nil if their number is permitted.
+    /// The reason why a document refers to too many entities with local ids; nil if their number is permitted.
     ///
-    /// The number is limited because a device that pulls the document gets a number for each of these entities.
+    /// The number is limited because a device that pulls the document gets a local id for each of these entities.
     private static func sizeProblem(_ event: IngestEvent, _ type: EntityType) -> String? {
         let relations = type.relations.filter { $0.idSpace == .device }
         guard !relations.isEmpty, let document = event.document,

@@ -14,7 +14,7 @@ import JSONText
 /// an id.
 struct ContentComparison {
     struct Knowledge {
-        /// Returns the server ids of a client id, or of the client id that represents a device id.
+        /// Returns the server ids of a client id, or of the client id that represents a local id.
         let serverIDs: (UUID) -> [ServerID]
         /// Returns whether a number is a known id of the device that pushed the second attempt.
         let isKnown: (LocalID) -> Bool
@@ -29,7 +29,7 @@ struct ContentComparison {
 
     /// - Parameters:
     ///   - device: the device that pushed the second attempt.
-    ///   - type: the entity's type; nil if payloads of this type contain no device ids.
+    ///   - type: the entity's type; nil if payloads of this type contain no local ids.
     init(_ first: FirstAttempt, _ given: Mutation, by device: UUID, type: EntityType?, _ knowledge: Knowledge) {
         self.first = first
         self.given = given
@@ -262,7 +262,7 @@ struct FirstAttempt {
 
     /// Creates the first attempt from a mutation in the same push.
     ///
-    /// - Parameter references: the device ids in the mutation's relations.
+    /// - Parameter references: the local ids in the mutation's relations.
     init(_ mutation: Mutation, by device: UUID, _ references: [LocalReference]) {
         id = mutation.id
         self.device = device

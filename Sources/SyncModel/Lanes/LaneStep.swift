@@ -78,7 +78,7 @@ extension LaneStep {
     /// Removes the next step from the waiting steps, and returns it; nil if no step waits.
     ///
     /// Combines the outcomes of several requests into one step, within the limits. Two creates that got the same server
-    /// id are written by separate steps, because the second step must find the device id that the first step stored.
+    /// id are written by separate steps, because the second step must find the local id that the first step stored.
     public static func removeNext(from waiting: inout [LaneStep]) -> LaneStep? {
         guard case .settle(var results)? = waiting.first else { return waiting.isEmpty ? nil : waiting.removeFirst() }
         var (count, bytes) = (1, results.reduce(0) { $0 + $1.bytes })

@@ -12,7 +12,7 @@ public struct PreviewPlanner {
     let context: PushPlanner.Context
     let entities: EntityTable
     private let plan: PushPlan
-    /// The client ids of entities, by invented id. A device id is given by the client id that represents it.
+    /// The client ids of entities, by invented id. A local id is given by the client id that represents it.
     private let madeUp: [UUID: ServerID]
     /// The planner for the requests that would be sent.
     ///
@@ -136,7 +136,7 @@ extension PreviewPlanner {
     /// The result that a mutation would have if it ran now.
     struct PreviewStep {
         var request: UpstreamRequest?
-        /// The client ids and device ids in the request that have no server ids yet.
+        /// The client ids and local ids in the request that have no server ids yet.
         var unresolved: [ServerID] = []
         /// The conflict that the gateway would detect before it sends a request; nil without a conflict.
         ///
@@ -146,13 +146,13 @@ extension PreviewPlanner {
 
     /// Plans the turn of a new mutation; nil for a mutation that is not forwarded, or that could not be sent.
     ///
-    /// - Parameter related: the device ids in the mutation's relations.
+    /// - Parameter related: the local ids in the mutation's relations.
     func turn(of new: NewMutation, _ related: [LocalReference]) -> PreviewStep? {
         let mutation = new.mutation
         guard let type = context.type(mutation.entity.type), type.isForwarded else { return nil }
         var mappings = resolved(new)
         var unknown = Set(new.references.map(\.clientID).filter { mappings[$0] == nil })
-        // in the preview, an unresolved device id remains unchanged
+        // in the preview, an unresolved local id remains unchanged
         for id in unknown {
             guard let own = snapshot.localIDs.named[id] else { continue }
             mappings[id] = [standIn(for: id, of: own.entityType)]

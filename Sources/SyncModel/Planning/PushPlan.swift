@@ -12,15 +12,15 @@ public struct PushPlan: Sendable {
     public var unresolvedIDs: UnresolvedIDHistory?
     /// The accepted mutations, in running order.
     public var mutations: [NewMutation] = []
-    /// New mappings, including pending mappings and mappings of device ids. Each mapping is a row.
+    /// New mappings, including pending mappings and mappings of local ids. Each mapping is a row.
     public var mappings: [NewMapping] = []
-    /// Device ids that a pull assigned, and that this push uses for the first time. The value is the server id.
+    /// Local ids that a pull assigned, and that this push uses for the first time. The value is the server id.
     ///
     /// The push confirms these ids.
     public var confirmedIDs: [LocalID: ServerID] = [:]
-    /// Device ids in waiting mutations.
+    /// Local ids in waiting mutations.
     ///
-    /// When such a mutation runs, the gateway finds the server id by the client id that represents the device id.
+    /// When such a mutation runs, the gateway finds the server id by the client id that represents the local id.
     public var pinnedIDs: Set<LocalID> = []
     /// The refused entries to record.
     public var rejections: [Rejection] = []

@@ -32,18 +32,18 @@ public struct PushSnapshot: Sendable {
     public var rejections: [UUID: Rejection] = [:]
     /// The user's mappings, by client id. A client id has several mappings if it occurs in several entity types.
     public var mappings: [UUID: [IDMapping]] = [:]
-    /// The device ids that the push contains.
+    /// The local ids that the push contains.
     public var localIDs = PushLocalIDs()
-    /// The client ids of device ids that earlier pushes have stored for waiting mutations (``PushPlan/pinnedIDs``).
+    /// The client ids of local ids that earlier pushes have stored for waiting mutations (``PushPlan/pinnedIDs``).
     public var pinnedIDs: Set<UUID> = []
-    /// The client ids of device ids that a pull assigned, and that are not confirmed yet. The value is the server id.
+    /// The client ids of local ids that a pull assigned, and that are not confirmed yet. The value is the server id.
     ///
     /// If this push takes effect, it confirms the ids that it uses.
     public var tentativeIDs: [UUID: ServerID] = [:]
-    /// Server ids of device ids that are needed only to compare repeats, by the client id that represents the device
+    /// Server ids of local ids that are needed only to compare repeats, by the client id that represents the local
     /// id.
     ///
-    /// These device ids occur only in first attempts, or identify deleted entities.
+    /// These local ids occur only in first attempts, or identify deleted entities.
     public var comparedIDs: [UUID: [ServerID]] = [:]
     /// The indices of repeats that are not compared in this push, because too many ids would have to be looked up.
     public var uncompared: Set<Int> = []
@@ -85,7 +85,7 @@ public struct ComparedIDs: Sendable {
     /// The maximum number of ids that are looked up for one push.
     public static let limit = 20_000
 
-    /// A device id, together with its device. This device need not be the device that pushes.
+    /// A local id, together with its device. This device need not be the device that pushes.
     public struct OfDevice: Sendable, Hashable {
         public let device: UUID
         public let id: LocalID

@@ -128,9 +128,9 @@ public struct SettleSubject: Sendable {
     }
 }
 
-/// A change of a client id's mapping by its create, or the new server id of a device id.
+/// A change of a client id's mapping by its create, or the new server id of a local id.
 ///
-/// In the second case, the mapping's client id represents the device id.
+/// In the second case, the mapping's client id represents the local id.
 public struct MappingChange: Sendable, Hashable {
     @Exact public private(set) var entityType: String
     /// The client's id of the entity.
@@ -145,10 +145,10 @@ public struct MappingChange: Sendable, Hashable {
     /// The reason why the mapping failed.
     public var lastError: String?
 
-    /// The client id of the entity, or the UUID that represents its device id.
+    /// The client id of the entity, or the UUID that represents its local id.
     public var clientID: UUID { client.id }
 
-    /// Whether the mapping maps a device id.
+    /// Whether the mapping maps a local id.
     public var isLocal: Bool { client.number != nil }
 
     /// Creates a change; nil for a mutation that is not a create, and for a create without a mapping.
