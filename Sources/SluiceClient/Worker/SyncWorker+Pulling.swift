@@ -44,8 +44,7 @@ extension SyncWorker {
                         try OtherWrite.findKeys(map, db)
                         return try Intent.next(db) != nil
                     }
-                    // the pull may have returned an entity without which edits had failed, or local ids that writes
-                    // need
+                    // the pull may have returned an entity without which edits had failed, or local ids for writes
                     if isAnyDecided || feed.isSnapshot { bell.ring() }
                     notePulled()
                     return

@@ -50,7 +50,7 @@ extension SyncWorker {
     }
 
     /// Assigns another local id of the device to a row, unless the gateway already has the row under its present
-    /// number.
+    /// local id.
     private func clear(_ suspect: DeviceNumbers.Suspect) async throws {
         let request = GatewayRequest(path: "/v1/mutations/\(suspect.mutation.wire)")
         guard case .refused(let problem) = try await send(request), problem.status == 404 else { return }

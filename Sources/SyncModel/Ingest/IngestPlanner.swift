@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// Decides the outcomes of events that report edits made elsewhere. This type does no I/O.
+/// Decides the outcomes of events that report changes made outside of Sluice. This type does no I/O.
 ///
 /// The planner decides whether an event is applied, is already known, is an echo of the gateway's own request, or must
 /// wait for the outcome of the gateway's own request.

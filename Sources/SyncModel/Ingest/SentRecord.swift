@@ -176,7 +176,7 @@ extension SourceMark {
     /// The part of an event id that distinguishes different times within the same microsecond.
     ///
     /// The suffix is part of ids that are computed from the content. The suffix is empty for times without further
-    /// digits. Therefore the ids of events with such times are the same as in earlier versions.
+    /// digits. Therefore the ids of events with such times are the same as in earlier versions of Sluice.
     package var fractionSuffix: String { fraction == 0 ? "" : ".\(fraction)" }
 }
 

@@ -6,8 +6,8 @@ import Synchronization
 
 /// Caches the local ids of devices that pull many pages in sequence.
 ///
-/// Without the cache, a page of thousands of ids would cost microseconds of database time for each id. A device's
-/// local id never changes.
+/// Without the cache, a page of thousands of ids would cost microseconds of database time for each id. An
+/// entity's local id on a device never changes.
 ///
 /// Correctness does not depend on the cache, because an id that is not cached is looked up. Retention deletes local ids
 /// together with the tombstones of their entities, which raises the feed's horizon. Therefore entries of another

@@ -172,7 +172,7 @@ struct PulledPage: Sendable {
 }
 
 extension PulledPage.Change {
-    /// Local ids and strings in relations are permanent ids; other values refer to no entity. A document whose ids are
+    /// Numbers and strings in relations are permanent ids; other values refer to no entity. A document whose ids are
     /// all known is translated immediately.
     fileprivate mutating func read(
         _ root: JSONValue,
