@@ -26,8 +26,8 @@ package struct OperatorAuthenticator: Sendable {
             }
             guard RequestOrigin(request).isOwn else {
                 let detail =
-                    "A session can only be used by the console itself. According to the request's Sec-Fetch-Site or "
-                    + "Origin, another page sent it."
+                    "A session can only be used by the console itself. Neither Sec-Fetch-Site nor Origin shows that "
+                    + "the console sent the request."
                 throw Refusal(Problem(.forbidden, detail))
             }
             guard await !ended.contains(OperatorSession.digest(of: cookie)) else {

@@ -23,7 +23,7 @@ struct SessionEndpoints: Sendable {
     func signIn(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         guard RequestOrigin(exchange.head).maySignIn else {
-            let reason = "According to the request's Sec-Fetch-Site or Origin, another page sent it."
+            let reason = "Neither Sec-Fetch-Site nor Origin shows that the console sent the request."
             throw Problem(.forbidden, "Only the console itself can sign in. \(reason)")
         }
         let text = try await bodies.withUnverifiedBody(of: exchange, addressedTo: LaneKey.nobody.user) { body, _ in
@@ -53,7 +53,7 @@ struct SessionEndpoints: Sendable {
     func signOut(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         guard RequestOrigin(exchange.head).maySignIn else {
-            let reason = "According to the request's Sec-Fetch-Site or Origin, another page sent it."
+            let reason = "Neither Sec-Fetch-Site nor Origin shows that the console sent the request."
             throw Problem(.forbidden, "Only the console itself can sign out. \(reason)")
         }
         let answer = Self.answer("", seconds: 0, to: exchange)
