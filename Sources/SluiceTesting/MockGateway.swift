@@ -20,7 +20,7 @@ public import SluiceClient
 ///
 /// All clients belong to one organization, and all users see all entities. For ids, versions, conflicts, dependencies,
 /// decisions and backups, the mock gateway follows the rules of the gateway's built-in store. It has no types with
-/// device ids, no upstreams and no events.
+/// local ids, no upstreams and no events.
 public final class MockGateway: Sendable {
     /// A test's decision about a write, in place of the gateway's rules.
     public enum Verdict: Sendable {

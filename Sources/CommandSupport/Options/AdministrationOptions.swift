@@ -35,8 +35,8 @@ package struct AdministrationOptions: ParsableArguments {
         let variable = Setting.masterKeyFile.variable
         let reason =
             settings.masterKeys == nil
-            ? "\(variable) is not set: no master key wraps data keys"
-            : "the file that \(variable) names begins with -: no master key wraps data keys"
+            ? "\(variable) is not set, so no master key wraps data keys"
+            : "the first line of the file that \(variable) names is '-', so no master key wraps data keys"
         throw Terminal.failure(reason, Terminal.badConfiguration)
     }
 

@@ -141,7 +141,10 @@ package struct IngestFeature: GatewayFeature {
         registry.addGauge("sluice_polls_running", "Sources that this replica polls.") {
             Double(poller?.loop.places.count ?? 0)
         }
-        registry.addGauge("sluice_polls_awaiting", "Sources waiting for a response, outside of the limit.") {
+        registry.addGauge(
+            "sluice_polls_awaiting",
+            "Sources that wait for a response. They do not count towards SLUICE_MAX_POLLS."
+        ) {
             Double(poller?.loop.places.awaiting ?? 0)
         }
     }

@@ -94,7 +94,7 @@ package struct WebhooksFeature: GatewayFeature {
         let (dispatcher, stats, now) = (dispatcher, stats, gateway.configuration.now)
         registry.addGauge(
             "sluice_webhooks",
-            "Webhooks of all organizations, by state: enabled, failing (of these, paused), gone (responded 410).",
+            "Webhooks of all organizations, by state: enabled, failing (also enabled, but paused), gone (responded 410).",
             by: "state"
         ) {
             guard let found = stats.findings else { return [:] }
@@ -103,7 +103,10 @@ package struct WebhooksFeature: GatewayFeature {
         registry.addGauge("sluice_webhooks_running", "Webhooks to which this replica sends.") {
             Double(dispatcher.loop.places.count)
         }
-        registry.addGauge("sluice_webhooks_awaiting", "Webhooks waiting for a response, outside of the limit.") {
+        registry.addGauge(
+            "sluice_webhooks_awaiting",
+            "Webhooks that wait for a response. They do not count towards SLUICE_MAX_WEBHOOKS."
+        ) {
             Double(dispatcher.loop.places.awaiting)
         }
         registry.addGauge(

@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// The counters of types with device ids. They are SQLite's counters for `AUTOINCREMENT` keys.
+/// The counters of types with local ids. They are SQLite's counters for `AUTOINCREMENT` keys.
 struct DeviceNumbers {
     private let map: EntityMap
     private let db: Database
@@ -13,7 +13,7 @@ struct DeviceNumbers {
 
     private var entities: [EntitySync] { map.entities.filter { $0.idSpace == .device } }
 
-    /// Returns the number that the next row of each type gets.
+    /// Returns the local id that the next row of each type gets.
     func next() throws -> NextLocalIDs {
         try entities.reduce(into: [:]) { numbers, entity in
             let highest = try Int64.fetchOne(
@@ -21,12 +21,12 @@ struct DeviceNumbers {
                 sql: "SELECT seq FROM sqlite_sequence WHERE lower(name) = lower(?)",
                 arguments: [entity.table]
             )
-            // the counter stops at the highest possible number, after which SQLite assigns no more numbers
+            // the counter stops at the highest possible local id, after which SQLite assigns no more local ids
             numbers[entity.entityType] = min(max(highest ?? 0, 0), .max - 1) + 1
         }
     }
 
-    /// Advances each counter to the given number, if the counter is lower.
+    /// Advances each counter to the given local id, if the counter is lower.
     func raise(to numbers: NextLocalIDs) throws {
         for entity in entities {
             guard let next = numbers[entity.entityType], next > 1 else { continue }
@@ -46,7 +46,7 @@ struct DeviceNumbers {
         }
     }
 
-    /// Records that the gateway's numbers for rows may differ from the keys of these rows on this phone.
+    /// Records that the gateway's local ids for rows may differ from the keys of these rows on this phone.
     static func noteOthers(_ db: Database) throws {
         try db.execute(sql: "UPDATE sluice_device SET has_other_numbers = 1")
     }
@@ -73,10 +73,10 @@ struct DeviceNumbers {
         }
     }
 
-    /// Returns rows that were created after this phone was restored from a backup, and that may have numbers that the
+    /// Returns rows that were created after this phone was restored from a backup, and that may have local ids that the
     /// phone had already assigned before the restore.
     ///
-    /// The response to the registration reveals the restore, because it contains a higher number than the device's
+    /// The response to the registration reveals the restore, because it contains a higher local id than the device's
     /// counter. Rows that the gateway has already received are not included.
     func suspects(_ numbers: NextLocalIDs) throws -> [Suspect] {
         try entities.flatMap { entity -> [Suspect] in
@@ -95,13 +95,13 @@ struct DeviceNumbers {
         }
     }
 
-    /// A row with a number that may belong to another row.
+    /// A row with a local id that may belong to another row.
     struct Suspect: Sendable {
         let mutation: UUID
         let name: EntityName
     }
 
-    /// Assigns another number to a row that was never sent.
+    /// Assigns another local id to a row that was never sent.
     func renumber(_ name: EntityName) throws {
         guard let entity = map[name.entityType],
             let mapping = try IDMapping.of(name.entityType, key: name.key, db)
@@ -111,7 +111,7 @@ struct DeviceNumbers {
         try raise(to: [entity.entityType: min(number, .max - 1) + 1])
     }
 
-    /// Returns whether the gateway has numbers that the phone has never sent or received.
+    /// Returns whether the gateway has local ids that the phone has never sent or received.
     private func isRestored(_ entity: EntitySync, _ next: Int64) throws -> Bool {
         let highest = try Int64.fetchOne(
             db,

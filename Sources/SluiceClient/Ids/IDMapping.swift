@@ -25,7 +25,7 @@ struct IDMapping: Sendable {
 
     func isNamedByServer(_ db: Database) throws -> Bool {
         guard status == .resolved, serverID != nil else { return false }
-        // the client id is a number of the device, or the UUID of a mapped type
+        // the client id is a local id of the device, or the UUID of a mapped type
         guard let clientID else { return true }
         if case .number = clientID { return false }
         let statement = try db.cachedStatement(
@@ -46,9 +46,9 @@ struct IDMapping: Sendable {
         self.status = status
     }
 
-    /// Returns this mapping with another number of the device, for a type with device ids.
+    /// Returns this mapping with another local id of the device, for a type with local ids.
     ///
-    /// - Parameter number: the number; nil if the gateway may have no number of this device for the row.
+    /// - Parameter number: the local id; nil if the gateway may have no local id of this device for the row.
     func numbered(_ number: JSON?) -> IDMapping {
         IDMapping(entityType: entityType, key: key, clientID: number, serverID: serverID, status: status)
     }

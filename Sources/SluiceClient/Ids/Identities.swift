@@ -13,7 +13,7 @@ final class Identities {
     private let isReading: Bool
     private var known: [EntityName: IDMapping] = [:]
     private var keys: [ServerName: String] = [:]
-    /// Whether the gateway's numbers for rows may differ from the rows' keys. Nil until it is read from the database.
+    /// Whether the gateway's local ids for rows may differ from the rows' keys. Nil until it is read from the database.
     private var areOtherNumbers: Bool?
 
     private struct ServerName: Hashable {
@@ -82,8 +82,8 @@ final class Identities {
 
     // MARK: - From the gateway
 
-    /// The kind of ids that a document contains for entities of types with device ids. Pulls and pushes contain the
-    /// device's own numbers. The gateway's document in a conflict contains the server's ids.
+    /// The kind of ids that a document contains for entities of types with local ids. Pulls and pushes contain the
+    /// device's local ids. The gateway's document in a conflict contains the server's ids.
     enum Numbers { case device, server }
 
     /// Translates a document of the gateway to the phone's keys.
@@ -102,7 +102,7 @@ final class Identities {
         }
     }
 
-    /// Returns the key of the entity that has this number of the device. In most rows, the key is the number.
+    /// Returns the key of the entity that has this local id of the device. In most rows, the key is the local id.
     private func key(of entity: EntitySync, number: JSON) throws -> JSON {
         guard try areOthers() else { return number }
         if let known = try IDMapping.of(entity.entityType, clientID: number, db) {
@@ -126,13 +126,13 @@ final class Identities {
         return areOthers
     }
 
-    /// Returns the key of an entity for which a page contains the server id and the device's number.
+    /// Returns the key of an entity for which a page contains the server id and the device's local id.
     func key(of entity: EntitySync, serverID: JSON, number: Int64) throws -> String {
         let (type, clientID) = (entity.entityType, JSON.integer(number))
         var own = try IDMapping.of(type, key: String(number), db)
         if let unsent = own, try unsent.isUnsent(db) {
-            // another phone with the same device id has used the number for another entity, so this phone's row needs a
-            // new number
+            // another phone with the same device id has used the local id for another entity, so this phone's row needs
+            // a new local id
             try DeviceNumbers(map, db).renumber(EntityName(type, unsent.key))
             forget()
             own = nil
@@ -158,13 +158,13 @@ final class Identities {
         let type = entity.entityType
         if let other = try IDMapping.of(type, clientID: number, db), other.key != known.key {
             if try other.isWithoutData(db) {
-                // rows referred to the entity by its number, before the entity's own change arrived
+                // rows referred to the entity by its local id, before the entity's own change arrived
                 guard try KeyRewriter(map, db).merge(other, into: known, entity) == known.key else { return known.key }
                 forget()
             } else if other.status == .pending {
                 return try unite(known, with: other, entity) ? other.key : known.key
             } else {
-                // a restored gateway has given the number to another entity
+                // a restored gateway has given the local id to another entity
                 try save(other.numbered(nil))
             }
         }

@@ -38,7 +38,7 @@ struct KeyRewriter {
         return key
     }
 
-    /// Gives a row that was never sent another number of the device.
+    /// Gives a row that was never sent another local id of the device.
     func rename(_ mapping: IDMapping, _ entity: EntitySync, to number: Int64) throws {
         guard let clientID = mapping.clientID, let old = entity.key.databaseValue(of: mapping.key) else { return }
         let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
@@ -252,7 +252,7 @@ struct KeyRewriter {
 }
 
 extension KeyRewriter {
-    /// Replaces a number of the device by another number in mutations that were never sent.
+    /// Replaces a local id of the device by another local id in mutations that were never sent.
     func renameQueued(_ entity: EntitySync, _ old: JSON, to new: JSON) throws {
         try db.execute(
             sql: """

@@ -1,14 +1,14 @@
 import Foundation
 import GRDB
 
-/// Replaces numbers of the device by server ids in mutations, for numbers that the gateway does not have for this
+/// Replaces local ids of the device by server ids in mutations, for local ids that the gateway does not have for this
 /// device.
 ///
-/// The gateway does not have a number if a copied database got a new device id, or if another device has sent the
-/// create. A server id that is an integer cannot replace a number, because the gateway treats integers in relations as
-/// numbers of the device.
+/// The gateway does not have a local id if a copied database got a new device id, or if another device has sent the
+/// create. A server id that is an integer cannot replace a local id, because the gateway treats integers in relations
+/// as local ids of the device.
 struct NumberReplacement {
-    /// A SQL condition on a mapping: its server id can replace a number.
+    /// A SQL condition on a mapping: its server id can replace a local id.
     static let isReplaceable = "server_id LIKE '\"%'"
 
     private let map: EntityMap
@@ -19,7 +19,7 @@ struct NumberReplacement {
         self.db = db
     }
 
-    /// Replaces all numbers in mutations that were never sent.
+    /// Replaces all local ids in mutations that were never sent.
     ///
     /// - Parameter name: if not nil, only mutations that contain this client id are changed.
     func replaceInQueued(naming name: ClientName? = nil) throws {
@@ -37,9 +37,9 @@ struct NumberReplacement {
         }
     }
 
-    /// Replaces numbers that the gateway does not have, in a mutation that the gateway rejected.
+    /// Replaces local ids that the gateway does not have, in a mutation that the gateway rejected.
     ///
-    /// - Returns: whether any number was replaced.
+    /// - Returns: whether any local id was replaced.
     func replaceUnknown(in id: UUID) throws -> Bool {
         try replace(in: id.wire) { type, number in
             let mapping = try IDMapping.of(type, key: number.text, db)

@@ -80,7 +80,7 @@ struct Installation {
         )
     }
 
-    /// Makes the phone use server ids for entities, until pulls have assigned numbers of this device. Rows keep their
+    /// Makes the phone use server ids for entities, until pulls have assigned local ids of this device. Rows keep their
     /// keys.
     private func forgetNumbers(_ db: Database) throws {
         try NumberReplacement(map, db).replaceInQueued()

@@ -19,7 +19,7 @@ extension SluiceClient {
         }
     }
 
-    /// Inserts a row whose key SQLite assigns, as for types with device ids, and enqueues its creation.
+    /// Inserts a row whose key SQLite assigns, as for types with local ids, and enqueues its creation.
     ///
     /// - Returns: the mutation's id, for which ``outcome(of:)`` returns the outcome.
     /// - Throws: the errors of `insert` and ``enqueue(_:in:)``.

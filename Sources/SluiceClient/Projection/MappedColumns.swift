@@ -74,7 +74,7 @@ struct MappedColumns {
             type,
             id in
             let target = try map.entity(type)
-            // the device's own numbers are unknown until the next pull returns them
+            // the device's local ids are unknown until the next pull returns them
             guard target.idSpace != .device else { return .null }
             return target.key.json(of: try identities.key(of: target, serverID: id))
         }

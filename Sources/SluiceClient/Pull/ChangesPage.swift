@@ -1,11 +1,11 @@
 import Foundation
 
-/// A page of the feed, described in `docs/api.md` (a change) and `docs/id-spaces.md` (a pull in a device's own ids).
+/// A page of the feed, described in `docs/api.md` (a change) and `docs/id-spaces.md` (a pull in a device's local ids).
 struct ChangesPage: Sendable {
     let changes: [JSON]
     let next: String
     let isUpToDate: Bool
-    /// The device's counters after the page; only in a pull in the device's own ids.
+    /// The device's counters after the page; only in a pull in the device's local ids.
     let nextLocalIDs: NextLocalIDs
 
     /// - Returns: nil if the value is not a page.
@@ -25,5 +25,5 @@ extension JSON {
     }
 }
 
-/// The device's counters: for each type, the number of the next row.
+/// The device's counters: for each type, the local id of the next row.
 typealias NextLocalIDs = [String: Int64]

@@ -28,7 +28,7 @@ struct PushAnswer {
         return true
     }
 
-    /// Sends a rejected write again with a server id, if the write contained a number that the gateway does not have
+    /// Sends a rejected write again with a server id, if the write contained a local id that the gateway does not have
     /// for this device.
     private func nameByServer(_ id: UUID) throws {
         guard map.hasDeviceIDs, try DeviceNumbers.areOthers(db),

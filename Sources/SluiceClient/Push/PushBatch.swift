@@ -80,7 +80,7 @@ extension PushBatch {
 
     /// Returns mutations that took effect, if a restored gateway may have lost their state although they are below its
     /// watermark. This is possible for mutations about which a person has decided. If another phone also uses this
-    /// device's numbers, it is possible for all mutations.
+    /// device's sequence numbers, it is possible for all mutations.
     ///
     /// - Parameter after: only mutations with a higher number are returned.
     static func ended(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {

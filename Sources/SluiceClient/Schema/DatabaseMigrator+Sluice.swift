@@ -36,7 +36,7 @@ extension DatabaseMigrator {
             // the installation to which the device id belongs; a copy of the file on another phone belongs to a
             // different installation
             try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN installation TEXT")
-            // whether the gateway's numbers for rows of types with device ids may differ from the phone's numbers
+            // whether the gateway's local ids for rows may differ from the phone's local ids
             try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN has_other_numbers INTEGER NOT NULL DEFAULT 0")
         }
         registerMigration("sluice 5: subscriptions") { db in

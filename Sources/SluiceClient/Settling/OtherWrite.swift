@@ -102,7 +102,7 @@ struct OtherWrite: Sendable {
 
     private static func key(_ entity: EntitySync, localID: JSON?, serverID: JSON?, _ db: Database) throws -> String? {
         if let serverID, let known = try IDMapping.of(entity.entityType, serverID: serverID, db) { return known.key }
-        // the number was assigned by the other device, and may belong to another row on this phone
+        // the local id was assigned by the other device, and may belong to another row on this phone
         guard entity.idSpace != .device, let localID else { return nil }
         return try IDMapping.of(entity.entityType, clientID: localID, db)?.key
     }

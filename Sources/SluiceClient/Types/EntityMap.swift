@@ -124,7 +124,7 @@ struct EntityMap: Sendable {
         return entity
     }
 
-    /// Whether any type has device ids, so that pulls use the device's own numbers.
+    /// Whether any type has local ids, so that pulls use the device's local ids.
     var hasDeviceIDs: Bool { entities.contains { $0.idSpace == .device } }
 }
 

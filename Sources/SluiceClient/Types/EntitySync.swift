@@ -102,7 +102,7 @@ public struct EntityKey: Sendable, Hashable {
         EntityKey(column: column, kind: .uuid(storage))
     }
 
-    /// A 64-bit integer, as for types with device ids.
+    /// A 64-bit integer, as for types with local ids.
     public static func integer(_ column: String) -> EntityKey { EntityKey(column: column, kind: .integer) }
 
     /// A text. If the phone generates the key, the text must be a lower-case UUID. If keys are

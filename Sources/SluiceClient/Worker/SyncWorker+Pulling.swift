@@ -45,7 +45,7 @@ extension SyncWorker {
                         try OtherWrite.findKeys(map, db)
                         return try Intent.next(db) != nil
                     }
-                    // the pull may have returned an entity without which edits had failed, or numbers that writes need
+                    // the pull may have returned an entity without which edits had failed, or local ids for writes
                     if isAnyDecided || feed.isSnapshot { bell.ring() }
                     notePulled()
                     return
@@ -64,7 +64,7 @@ extension SyncWorker {
                 // and deleted. The pull contains no tombstones of these entities. Data on the phone are kept until the
                 // pull has ended.
                 try await write { [map] db, now in
-                    // a restored gateway may assign other numbers to the rows
+                    // a restored gateway may assign other local ids to the rows
                     if map.hasDeviceIDs { try DeviceNumbers.noteOthers(db) }
                     try Feed.startOver(feed.filter, db, now: now)
                 }
@@ -106,7 +106,7 @@ extension SyncWorker {
         do {
             return try await write { [map] db, now in
                 let counters = DeviceNumbers(map, db)
-                // if the counters differ, rows created since the request have numbers that the page assigns to other
+                // if the counters differ, rows created since the request have local ids that the page assigns to other
                 // rows
                 guard try counters.next() == numbers else { return false }
                 // the counters are raised first, so that a row that is renumbered does not get a number of the page

@@ -49,7 +49,8 @@ extension SyncWorker {
         try Projection(map, db, now: now).refresh(names.map { EntityName($0[0], $0[1]) })
     }
 
-    /// Assigns another number of the device to a row, unless the gateway already has the row under its present number.
+    /// Assigns another local id of the device to a row, unless the gateway already has the row under its present
+    /// local id.
     private func clear(_ suspect: DeviceNumbers.Suspect) async throws {
         let request = GatewayRequest(path: "/v1/mutations/\(suspect.mutation.wire)")
         guard case .refused(let problem) = try await send(request), problem.status == 404 else { return }
@@ -122,7 +123,7 @@ extension SyncWorker {
         }
         try await noteQueue(answer["held_by"])
         if isRenumbered {
-            // the other phone may also have assigned the same numbers to rows
+            // the other phone may also have assigned the same local ids to rows
             noteRenumbering()
             hasRegistered = false
             try await register()
@@ -133,7 +134,7 @@ extension SyncWorker {
     }
 
     /// Reads mutations that the gateway has with other content. A copy of this phone's database has sent them, with
-    /// server ids in place of this device's numbers.
+    /// server ids in place of this device's local ids.
     private func readReused() async throws {
         for id in try await write({ db, _ in try FailedWrite.reused(db) }) {
             guard case .ok(var answer) = try await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")) else {

@@ -57,7 +57,7 @@ extension DeviceRow: AnswerBody {
 }
 
 extension JSONWriter {
-    /// Writes `next_local_ids`: for each entity type, the next number that the device assigns; null if no number is
+    /// Writes `next_local_ids`: for each entity type, the next local id that the device assigns; null if no local id is
     /// left.
     mutating func nextLocalIDs(_ counters: [(type: String, next: Int64?)]) {
         member("next_local_ids") { writer in

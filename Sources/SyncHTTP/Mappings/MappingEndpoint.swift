@@ -58,7 +58,7 @@ struct MappingEndpoint: Sendable {
 
 /// The body of a look-up: `{"client_ids":[…],"entity_type"?,"device_id"?}`.
 ///
-/// A client id that is a number (a local id) requires the device's id and the entity type.
+/// A client id that is a local id (an integer) requires the device's id and the entity type.
 struct MappingLookup: Sendable {
     /// The maximum number of ids in one look-up.
     static let maximumIDs = 1_000

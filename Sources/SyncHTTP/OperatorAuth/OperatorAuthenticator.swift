@@ -25,7 +25,9 @@ package struct OperatorAuthenticator: Sendable {
                 throw BearerToken.refusal("invalid_token", "The session has ended; sign in again.")
             }
             guard RequestOrigin(request).isOwn else {
-                let detail = "A session can only be used by the console itself; Sec-Fetch-Site is a different site."
+                let detail =
+                    "A session can only be used by the console itself. Neither Sec-Fetch-Site nor Origin shows that "
+                    + "the console sent the request."
                 throw Refusal(Problem(.forbidden, detail))
             }
             guard await !ended.contains(OperatorSession.digest(of: cookie)) else {

@@ -1,6 +1,6 @@
-/// Finds numbers that a device has not assigned to an entity yet.
+/// Finds local ids that a device has not assigned to an entity yet.
 public struct FreeNumbers: Sendable {
-    /// The number of used numbers that are read in addition to the required count.
+    /// The number of used local ids that are read in addition to the required count.
     ///
     /// If a free number lies between used numbers that were not read, it is not found, and remains free.
     public static let slack = 1_000
@@ -13,10 +13,10 @@ public struct FreeNumbers: Sendable {
     /// Creates the free numbers of one entity type on one device.
     ///
     /// - Parameters:
-    ///   - base: the next number that the device would assign; nil to use the number after `highest`.
-    ///   - taken: the numbers in use from `base` on, in ascending order.
-    ///   - isWhole: whether `taken` contains all numbers in use from `base` on.
-    ///   - highest: the highest number in use; nil if no number is in use.
+    ///   - base: the next local id that the device would assign; nil to use the local id after `highest`.
+    ///   - taken: the local ids in use from `base` on, in ascending order.
+    ///   - isWhole: whether `taken` contains all local ids in use from `base` on.
+    ///   - highest: the highest local id in use; nil if no local id is in use.
     public init(from base: Int64?, taken: [Int64] = [], isWhole: Bool = true, highest: Int64?) {
         self.base = base
         self.taken = taken
@@ -24,16 +24,16 @@ public struct FreeNumbers: Sendable {
         self.highest = highest
     }
 
-    /// The number after the highest number, at least 1; nil if no 64-bit integer is left.
+    /// The local id after the highest local id, at least 1; nil if no 64-bit integer is left.
     public static func next(after highest: Int64?) -> Int64? {
         guard let highest else { return 1 }
         return highest == .max ? nil : max(1, highest + 1)
     }
 
-    /// The next number that the device would assign; nil if no number is left.
+    /// The next local id that the device would assign; nil if no local id is left.
     public var start: Int64? { base ?? Self.next(after: highest) }
 
-    /// Whether a number is known to be free.
+    /// Whether a local id is known to be free.
     func contains(_ number: Int64) -> Bool {
         guard let start, number >= start, !isTaken(number) else { return false }
         return isWhole || taken.last.map { number < $0 } ?? false
@@ -49,10 +49,10 @@ public struct FreeNumbers: Sendable {
         return false
     }
 
-    /// Returns these free numbers without `numbers`, which must be in ascending order.
+    /// Returns these free local ids without `numbers`, which must be in ascending order.
     func avoiding(_ numbers: [Int64]) -> FreeNumbers {
         guard !numbers.isEmpty else { return self }
-        // after the numbers that were read, free numbers continue after the highest number in use
+        // after the local ids that were read, free local ids continue after the highest local id in use
         let known = isWhole ? numbers : numbers.filter { number in taken.last.map { number < $0 } ?? false }
         return FreeNumbers(
             from: start,
@@ -62,7 +62,7 @@ public struct FreeNumbers: Sendable {
         )
     }
 
-    /// The first `count` free numbers; nil if fewer numbers are free.
+    /// The first `count` free local ids; nil if fewer local ids are free.
     public func first(_ count: Int) -> [Int64]? {
         var numbers: [Int64] = []
         numbers.reserveCapacity(count)

@@ -2,13 +2,13 @@ import Crypto
 public import FoundationEssentials
 public import JSONText
 
-/// The id of an entity on one device, for types with device ids (specification 002 (docs/spec)).
+/// The id of an entity on one device, for types with local ids (specification 002 (docs/spec)).
 ///
-/// The id is a 64-bit integer from the device's own counter. On another device, the same number identifies another
-/// entity, and the same entity has another number.
+/// The id is a 64-bit integer from the device's own counter. On another device, the same local id identifies another
+/// entity, and the same entity has another local id.
 public struct LocalID: Sendable, Hashable, Comparable {
     @Exact public private(set) var entityType: String
-    /// The number, which can be any 64-bit integer. Devices count from 1.
+    /// The local id, which can be any 64-bit integer. Devices count from 1.
     public let number: Int64
 
     public init(entityType: String, number: Int64) {
@@ -19,14 +19,14 @@ public struct LocalID: Sendable, Hashable, Comparable {
     /// The UUID that represents this id in all places where the gateway uses client ids.
     ///
     /// The gateway uses the UUID in look-ups, in dependencies, and in the list of mutations for which a blocked
-    /// mutation waits. The UUID is a hash of the device, the type and the number. Therefore every gateway computes the
-    /// same UUID. Clients never receive it. It is a UUID of version 8 (RFC 9562, 5.8).
+    /// mutation waits. The UUID is a hash of the device, the type and the local id. Therefore every gateway computes
+    /// the same UUID. Clients never receive it. It is a UUID of version 8 (RFC 9562, 5.8).
     public func clientID(on device: UUID) -> UUID { hash(on: device) }
 
     /// The key of the mapping that keeps the server id of a deleted entity.
     ///
     /// This mapping is used only to compare a repeat with its first push. Because its key differs from
-    /// ``clientID(on:)``, the device may use the number again. The key is a hash of a prefix and of the values that
+    /// ``clientID(on:)``, the device may use the local id again. The key is a hash of a prefix and of the values that
     /// ``clientID(on:)`` hashes.
     public func retiredID(on device: UUID) -> UUID { hash(on: device, prefix: Self.retiredPrefix) }
 
@@ -43,7 +43,7 @@ public struct LocalID: Sendable, Hashable, Comparable {
         return UUID(hash: hash.finalize())
     }
 
-    /// Orders ids by type, then by number, in the same way as the primary key of the table `local_ids`.
+    /// Orders ids by type, then by local id, in the same way as the primary key of the table `local_ids`.
     public static func < (left: LocalID, right: LocalID) -> Bool {
         (left.entityType, left.number) < (right.entityType, right.number)
     }
@@ -52,9 +52,9 @@ public struct LocalID: Sendable, Hashable, Comparable {
     var words: String { "local id \(number) in '\(entityType)'" }
 }
 
-/// A device id in a relation of a payload.
+/// A local id in a relation of a payload.
 public struct LocalReference: Sendable {
-    /// The maximum number of device ids in the relations of one mutation.
+    /// The maximum number of local ids in the relations of one mutation.
     public static let limit = 1_000
 
     public let id: LocalID
@@ -62,19 +62,19 @@ public struct LocalReference: Sendable {
     public let clientID: UUID
     public let place: RelatedValue
 
-    /// Returns the edit that replaces the device id by the entity's permanent id.
+    /// Returns the edit that replaces the local id by the entity's permanent id.
     public func edit(_ serverID: ServerID) -> JSONEdit {
         JSONEdit(place.value, serverID.replacement)
     }
 }
 
 extension EntityType {
-    /// Whether payloads of the type can contain device ids.
+    /// Whether payloads of the type can contain local ids.
     public var holdsLocalIDs: Bool { relations.contains { $0.idSpace == .device } }
 
-    /// The device ids in a payload, in document order.
+    /// The local ids in a payload, in document order.
     ///
-    /// A string in a relation to a type with device ids is not included, because it is already a permanent id.
+    /// A string in a relation to a type with local ids is not included, because it is already a permanent id.
     public func localReferences(in payload: JSONValue?, on device: UUID) -> [LocalReference] {
         guard let payload, holdsLocalIDs else { return [] }
         return payload.values(in: relations).compactMap { place in
@@ -88,7 +88,7 @@ extension EntityType {
 extension ContentRules {
     /// Checks that relations contain valid ids.
     ///
-    /// A relation to a type with device ids contains 64-bit integers of the device, or permanent ids as strings. A
+    /// A relation to a type with local ids contains 64-bit integers of the device, or permanent ids as strings. A
     /// relation to another registered type may contain any value. A relation to an unregistered type must not contain a
     /// 64-bit integer.
     static func checkRelations(_ payload: JSONValue?, in type: EntityType) throws(Violation) {
@@ -99,7 +99,7 @@ extension ContentRules {
             switch place.relation.idSpace {
             case .mapped, .shared: continue
             case nil:
-                // the type may be registered with device ids later; the number would then identify a different entity
+                // the type may be registered with local ids later; the local id would then identify a different entity
                 // on each device
                 guard place.value.int64 != nil else { continue }
                 let detail = "refers to '\(name)', which is not a registered entity type of this organization"
@@ -119,7 +119,7 @@ extension ContentRules {
     }
 }
 
-/// The device ids in a push, which are the ids in relations and the ids of the entities that the push writes.
+/// The local ids in a push, which are the ids in relations and the ids of the entities that the push writes.
 public struct PushLocalIDs: Sendable {
     /// The maximum number of ids in the relations of one push. This maximum limits the size of a look-up.
     public static let limit = 20_000
@@ -128,7 +128,7 @@ public struct PushLocalIDs: Sendable {
     ///
     /// Entries without references are not included.
     private var references: [Int: [LocalReference]] = [:]
-    /// The entity types of entries, by the entry's index. Only types with relations that can contain device ids are
+    /// The entity types of entries, by the entry's index. Only types with relations that can contain local ids are
     /// included.
     private var types: [Int: EntityType] = [:]
     /// The entries that are left out, because with their ids and the ids of the earlier entries the push would exceed
@@ -136,7 +136,7 @@ public struct PushLocalIDs: Sendable {
     private(set) var crowded: Set<Int> = []
     /// All device ids in the push, by the UUID that represents the device id.
     ///
-    /// The device ids of creates are included.
+    /// The local ids of creates are included.
     public private(set) var named: [UUID: LocalID] = [:]
     /// The UUIDs that represent the device ids of creates.
     ///
@@ -144,7 +144,7 @@ public struct PushLocalIDs: Sendable {
     /// would not create an entity under an id that is in use.
     public private(set) var created: Set<UUID> = []
 
-    /// Creates the value for a push without device ids.
+    /// Creates the value for a push without local ids.
     public init() {}
 
     public init(_ push: PushRequest, type: (String) -> EntityType?) {
@@ -175,7 +175,7 @@ public struct PushLocalIDs: Sendable {
         references.isEmpty ? [] : references[index] ?? []
     }
 
-    /// The type of an entry's entity; nil if payloads of the type contain no device ids.
+    /// The type of an entry's entity; nil if payloads of the type contain no local ids.
     func type(of index: Int) -> EntityType? {
         types.isEmpty ? nil : types[index]
     }

@@ -1,12 +1,12 @@
 /// Translates the ids on a page of the feed into device ids, which are the device's own numbers of entities.
 ///
-/// The planner decides which entities the page refers to, which of these entities get a number, and which counters the
-/// device has after it has applied the page.
+/// The planner decides which entities the page refers to, which of these entities get a local id, and which counters
+/// the device has after it has applied the page.
 ///
-/// The caller adds each change in the feed's order, and then the numbers that the device already has. Then the caller
-/// assigns numbers to the entities that need a number (``NamedType/wanted``), and writes the page.
+/// The caller adds each change in the feed's order, and then the local ids that the device already has. Then the caller
+/// assigns local ids to the entities that need a local id (``NamedType/wanted``), and writes the page.
 public struct PullPlanner: Sendable {
-    /// A reference to an entity on the page. The type of the entity has device ids.
+    /// A reference to an entity on the page. The type of the entity has local ids.
     public struct Name: Sendable, Hashable {
         /// The index in ``types``.
         public let type: Int
@@ -14,21 +14,21 @@ public struct PullPlanner: Sendable {
         public let entity: Int
     }
 
-    /// The entities on the page that belong to one type with device ids.
+    /// The entities on the page that belong to one type with local ids.
     public struct NamedType: Sendable {
         public let name: String
         /// The ids of the entities, in order of appearance and without duplicates.
         public fileprivate(set) var ids: [ServerID] = []
         /// The device's number for each entity in ``ids``; nil for an entity without a number.
         public fileprivate(set) var numbers: [Int64?] = []
-        /// The indices of the entities that get a number, in the order of assignment.
+        /// The indices of the entities that get a local id, in the order of assignment.
         public fileprivate(set) var wanted: [Int] = []
         fileprivate var places: [ByteExactString: Int] = [:]
     }
 
-    /// A number that a page assigns to an entity.
+    /// A local id that a page assigns to an entity.
     public struct Assignment: Sendable, Hashable {
-        /// The device id.
+        /// The local id.
         public let id: LocalID
         public let entity: ServerID
 
@@ -43,7 +43,7 @@ public struct PullPlanner: Sendable {
         let isDeleted: Bool
     }
 
-    /// The entities of types with device ids, by type.
+    /// The entities of types with local ids, by type.
     public private(set) var types: [NamedType] = []
     /// The assignments, in the order of assignment.
     public private(set) var assignments: [Assignment] = []
@@ -53,9 +53,9 @@ public struct PullPlanner: Sendable {
     private let counters: [ByteExactString: Int64?]
     /// For each type, the highest number on the page among the numbers that the device already had.
     private var shown: [ByteExactString: Int64] = [:]
-    /// The next number that the device would assign, by type.
+    /// The next local id that the device would assign, by type.
     ///
-    /// Only types for which the numbers in use were read are included.
+    /// Only types for which the local ids in use were read are included.
     private var starts: [ByteExactString: Int64?] = [:]
 
     /// - Parameter counters: the counters that the device sent.
@@ -65,7 +65,7 @@ public struct PullPlanner: Sendable {
 
     // MARK: - The named entities
 
-    /// Adds an entity of a type with device ids, if the entity was not added before.
+    /// Adds an entity of a type with local ids, if the entity was not added before.
     public mutating func name(_ id: ServerID, of type: String) -> Name {
         let number = place(of: type)
         if let entity = types[number].places[id.text] { return Name(type: number, entity: entity) }
@@ -83,9 +83,9 @@ public struct PullPlanner: Sendable {
         return types.count - 1
     }
 
-    /// Records that the page contains a number of the device.
+    /// Records that the page contains a local id of the device.
     ///
-    /// The entity with this number need not be added with ``name(_:of:)``.
+    /// The entity with this local id need not be added with ``name(_:of:)``.
     public mutating func show(_ number: Int64, of type: String) {
         if let highest = shown[type], highest >= number { return }
         shown[type] = number
@@ -94,17 +94,17 @@ public struct PullPlanner: Sendable {
     /// Adds a change.
     ///
     /// - Parameters:
-    ///   - name: the changed entity; nil if the entity's type has no device ids, or if the entity needs no number.
-    ///   - targets: the entities to which the document's relations refer, in order. Only entities of types with device
+    ///   - name: the changed entity; nil if the entity's type has no local ids, or if the entity needs no local id.
+    ///   - targets: the entities to which the document's relations refer, in order. Only entities of types with local
     ///     ids are included.
     public mutating func add(_ name: Name?, isDeleted: Bool, targets: [Name] = []) {
         entries.append(Entry(name: name, isDeleted: isDeleted))
         self.targets += targets
     }
 
-    /// Records numbers that the entities already have on the device.
+    /// Records local ids that the entities already have on the device.
     ///
-    /// If an entity has several numbers, the lowest number is used.
+    /// If an entity has several local ids, the lowest local id is used.
     ///
     /// - Parameter places: for each number, the index of its entity among the entities of all types, in the order of
     ///   ``types``.
@@ -125,20 +125,20 @@ public struct PullPlanner: Sendable {
     /// The number of named entities.
     public var nameCount: Int { types.reduce(0) { $0 + $1.ids.count } }
 
-    /// The named entities that have a number on the device.
+    /// The named entities that have a local id on the device.
     public var known: [(type: String, id: String, number: Int64)] {
         types.flatMap { type in
             zip(type.ids, type.numbers).compactMap { id, number in number.map { (type.name, id.text, $0) } }
         }
     }
 
-    // MARK: - Assigning numbers
+    // MARK: - Assigning local ids
 
-    /// Decides which entities get a number. Call this method after all numbers of the device are known.
+    /// Decides which entities get a local id. Call this method after all local ids of the device are known.
     ///
     /// The changed entities come first, in the feed's order. Then come the entities in relations, in order of
-    /// appearance. Entities in relations need numbers because their own changes may be on a later page. A deleted
-    /// entity gets no number.
+    /// appearance. Entities in relations need local ids because their own changes may be on a later page. A deleted
+    /// entity gets no local id.
     public mutating func want() {
         var seen: Set<Name> = []
         let changed = entries.lazy.filter { !$0.isDeleted }.compactMap(\.name)
@@ -149,7 +149,7 @@ public struct PullPlanner: Sendable {
 
     public var isWanting: Bool { types.contains { !$0.wanted.isEmpty } }
 
-    /// The types for which the caller must look up the numbers in use.
+    /// The types for which the caller must look up the local ids in use.
     ///
     /// These are the types with ``NamedType/wanted`` entities, and the types for which the device sent no counter.
     public var open: [(type: String, base: Int64?, wanted: Int)] {
@@ -160,12 +160,12 @@ public struct PullPlanner: Sendable {
         }
     }
 
-    /// Assigns numbers.
+    /// Assigns local ids.
     ///
     /// - Parameters:
-    ///   - free: for each ``open`` type, the numbers that are not in use.
+    ///   - free: for each ``open`` type, the local ids that are not in use.
     ///   - rivals: the earlier pages that the device has not confirmed.
-    /// - Throws: `validation_failed` if a type has too few numbers left.
+    /// - Throws: `validation_failed` if a type has too few local ids left.
     public mutating func assign(_ free: [ByteExactString: FreeNumbers], _ rivals: UnconfirmedPages = UnconfirmedPages())
         throws(Problem)
     {
@@ -177,8 +177,8 @@ public struct PullPlanner: Sendable {
             }
             var (next, used) = (numbers.startIndex, Set<Int64>())
             for entity in type.wanted {
-                // if an unconfirmed page assigned a number to this entity, the number is used again, because no other
-                // entity may get it
+                // if an unconfirmed page assigned a local id to this entity, the local id is used again, because no
+                // other entity may get it
                 let own = rivals.given(type.name, to: type.ids[entity]).first { number in
                     number < numbers[next] && free.contains(number) && !used.contains(number)
                 }
@@ -219,8 +219,8 @@ public struct PullPlanner: Sendable {
 
     /// The device's counters after it has applied the page.
     ///
-    /// The result has each type for which the device sent a counter, and each type with a number on the page. A counter
-    /// is nil if no number is left.
+    /// The result has each type for which the device sent a counter, and each type with a local id on the page. A
+    /// counter is nil if no local id is left.
     public var nextLocalIDs: [(type: String, next: Int64?)] {
         answered.map { type in
             guard let start = counter(of: type) ?? starts[type] ?? nil else { return (type, nil) }

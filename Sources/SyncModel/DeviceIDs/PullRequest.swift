@@ -24,13 +24,13 @@ public struct PullRequest: Sendable {
     public private(set) var includesOthers = false
     /// The cursor `next` of the newest page that the device has; nil if this cursor is ``since``.
     ///
-    /// The newest page can be a page of a pull with another filter. The pages of all filters assign numbers from the
+    /// The newest page can be a page of a pull with another filter. The pages of all filters assign local ids from the
     /// same counters. Therefore a device with several cursors confirms the newest of all pages, even if it pulls from
     /// the cursor of another page.
     public private(set) var received: String?
-    /// The number that the device would assign to its next new entity, by entity type.
+    /// The local id that the device would assign to its next new entity, by entity type.
     ///
-    /// A value is nil if the device does not have this counter, or has no number left.
+    /// A value is nil if the device does not have this counter, or has no local id left.
     public private(set) var nextLocalIDs: [ByteExactString: Int64?] = [:]
 
     /// Reads a body, which may be empty.
@@ -141,7 +141,7 @@ public struct PullRequest: Sendable {
 
 /// A member of a type's documents that contains the id of another entity, or an array of ids.
 ///
-/// See specification 002 (docs/spec), "Object Relations and IDs". Device ids in relations are the only ids in documents
+/// See specification 002 (docs/spec), "Object Relations and IDs". Local ids in relations are the only ids in documents
 /// that the gateway translates for a device.
 public struct Relation: Sendable, Hashable {
     public static let limit = 100

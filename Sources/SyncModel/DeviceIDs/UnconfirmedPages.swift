@@ -2,8 +2,8 @@
 ///
 /// There may be several unconfirmed pages, because a device repeats a pull if the response was lost, and because an old
 /// pull may arrive again. The device has applied at most one of these pages. If the device may have applied a page, a
-/// new page must not assign the same number to another entity. Otherwise a push with this number could refer to either
-/// entity.
+/// new page must not assign the same local id to another entity. Otherwise a push with this local id could refer to
+/// either entity.
 public struct UnconfirmedPages: Sendable {
     public struct Page: Sendable {
         public let number: Int64
@@ -62,9 +62,9 @@ public struct UnconfirmedPages: Sendable {
 
     /// Whether a page is older than the device's state at the time of this request.
     ///
-    /// Counters and page numbers only increase. If the device's numbers are higher than the page's numbers, the device
-    /// has not applied the page, or has continued after it. If its numbers are lower, the device sent this request
-    /// before it received the page, or was restored from a backup.
+    /// Counters and page numbers only increase. If the device's counters or page number are higher than those of the
+    /// page, the device has not applied the page, or has continued after it. If the device's values are lower, the
+    /// device sent this request before it received the page, or was restored from a backup.
     private static func isOlder(_ page: Page, _ base: Int64, _ counters: [ByteExactString: Int64]) -> Bool {
         if page.base != base { return page.base < base }
         let common = Set(page.counters.keys).intersection(counters.keys)
@@ -82,14 +82,14 @@ public struct UnconfirmedPages: Sendable {
 
     /// The numbers of a type that unconfirmed pages assigned, in ascending order.
     ///
-    /// No other entity may get these numbers.
+    /// No other entity may get these local ids.
     func given(_ type: String) -> [Int64] { owners[type]?.keys.sorted() ?? [] }
 
-    /// The numbers that unconfirmed pages assigned to an entity, in ascending order.
+    /// The local ids that unconfirmed pages assigned to an entity, in ascending order.
     func given(_ type: String, to entity: ServerID) -> [Int64] { numbers[type]?[entity.text]?.sorted() ?? [] }
 }
 
-/// The state of a page's assignments of device ids when the device pulls from the page's cursor.
+/// The state of a page's assignments of local ids when the device pulls from the page's cursor.
 ///
 /// Before this pull, the assignments are tentative.
 public enum PageState: Sendable, Hashable {

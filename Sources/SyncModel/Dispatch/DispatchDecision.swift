@@ -102,7 +102,7 @@ extension DispatchDecision {
 
     /// The body with server ids: the mutation's payload or, if the request overrides a conflict, the override's body.
     ///
-    /// - Throws: `dependency_rejected` if a relation contains a device id that has no server id. The device id is not
+    /// - Throws: `dependency_rejected` if a relation contains a local id that has no server id. The local id is not
     ///   sent, because on another device the same number may identify another entity.
     func body(instead sent: [UInt8]?) throws(Problem) -> [UInt8]? {
         let type = surroundings.type
@@ -110,8 +110,8 @@ extension DispatchDecision {
         guard let payload = mutation.payload, let root = try? JSONTree(parsing: payload).root else { return sent }
         let related = type.localReferences(in: root, on: mutation.deviceID)
         guard let sent else { return try resolver.payload(root, related, unresolved: unresolved) ?? payload }
-        // if a device id was unresolved when the override was stored, its body contains the UUID that represents the
-        // device id
+        // if a local id was unresolved when the override was stored, its body contains the UUID that represents the
+        // local id
         let replacements = try resolver.replacements(of: related, unresolved: unresolved)
         guard !replacements.isEmpty, let root = try? JSONTree(parsing: sent, limits: .widest).root else { return sent }
         return root.rewritten { replacements[$0] } ?? sent

@@ -47,7 +47,7 @@ struct IngestEventPlanner {
 
     private var key: EntityKey { event.key }
 
-    /// The reason why a document refers to too many entities with device ids; nil if their number is permitted.
+    /// The reason why a document refers to too many entities with local ids; nil if their number is permitted.
     ///
     /// A device id is an entity's number on one device. The number of such entities is limited, because a device that
     /// pulls the document gets a device id for each of them.
@@ -259,7 +259,8 @@ struct IngestEventPlanner {
     }
 
     private static func ownerErased(at pointer: String) -> Problem {
-        let detail = "the owner was permanently erased: no user could see the entity, and it could not be erased"
+        let detail =
+            "the owner was permanently erased: no user could see the entity, and no later erasure would delete it"
         return Problem(.userErased, pointer: pointer, rule: Rule.owner, detail)
     }
 

@@ -29,7 +29,7 @@ struct ContentComparison {
 
     /// - Parameters:
     ///   - device: the device that pushed the second attempt.
-    ///   - type: the entity's type; nil if payloads of this type contain no device ids.
+    ///   - type: the entity's type; nil if payloads of this type contain no local ids.
     init(_ first: FirstAttempt, _ given: Mutation, by device: UUID, type: EntityType?, _ knowledge: Knowledge) {
         self.first = first
         self.given = given
@@ -78,7 +78,7 @@ struct ContentComparison {
             || isOwnNumber(stored, given)
     }
 
-    /// Whether both attempts identify the entity by the same number.
+    /// Whether both attempts identify the entity by the same local id.
     ///
     /// The UUIDs can differ although the numbers are equal: an installation can become a new device, and then sends the
     /// same number again.
@@ -97,10 +97,11 @@ struct ContentComparison {
     // MARK: - The first attempt's text
 
     /// - Parameters:
-    ///   - numbersAsWritten: whether device ids at places without a recorded id are compared as numbers. If false, the
-    ///     strings to which these device ids resolve are compared.
+    ///   - numbersAsWritten: whether local ids at places without a recorded id are compared as they are written. If
+    ///     false, the server ids (integers or strings) to which these local ids resolve are compared.
     ///   - pathsAsWritten: whether client ids in the endpoint, at places without a recorded id, are compared as they
-    ///     are written. This is necessary because earlier versions did not record ids after escapes.
+    ///     are written. This is necessary because earlier versions of the gateway did not record a UUID that follows
+    ///     a percent escape (``Endpoint/hasUUIDBehindEscape``).
     private func matches(numbersAsWritten: Bool = true, pathsAsWritten: Bool = false) -> Bool {
         guard let layout = first.fingerprint.layout else { return false }
         var walk = Walk(
@@ -219,7 +220,7 @@ struct ContentComparison {
             return .identifier
         }
 
-        /// The replacement at a place where the first attempt had a device id.
+        /// The replacement at a place where the first attempt had a local id.
         ///
         /// Nil if the value in the second attempt is an integer that is a known id of the device that pushed it.
         private func value(_ value: JSONValue, insteadOf number: Int64, _ related: LocalID?) -> CanonicalReplacement? {
@@ -260,7 +261,7 @@ struct FirstAttempt {
 
     /// Creates the first attempt from a mutation in the same push.
     ///
-    /// - Parameter references: the device ids in the mutation's relations.
+    /// - Parameter references: the local ids in the mutation's relations.
     init(_ mutation: Mutation, by device: UUID, _ references: [LocalReference]) {
         id = mutation.id
         self.device = device

@@ -20,8 +20,8 @@ public final class Mutation: EntityWrite, Sendable {
     public let operation: Operation
     /// The entity (specifications 000 and 001 (docs/spec), `entity_type`).
     ///
-    /// The entity is identified by its client id or its server id. The client id is a UUID, or a number that the device
-    /// assigned (specification 002 (docs/spec)).
+    /// The entity is identified by its client id or its server id. The client id is a UUID or a local id (specification
+    /// 002 (docs/spec)).
     public let entity: EntityName
     /// The endpoint to which the mutation is replayed. The endpoint is required only for forwarded types.
     public let endpoint: Endpoint?
@@ -102,7 +102,7 @@ extension Mutation {
         return canonical
     }
 
-    /// The fingerprint with the places of device ids.
+    /// The fingerprint with the places of local ids.
     ///
     /// This fingerprint is made later than ``fingerprint``, because the entity type must be known to decide which
     /// numbers are ids.
@@ -139,7 +139,7 @@ struct MutationContent {
     var sequenceNumber: Int64?
     var operation: Operation?
     var entityType: String?
-    /// The client id (`local_id`), which is a UUID, or a number that the device assigned.
+    /// The client id (`local_id`), which is a UUID, or an integer that the device assigned.
     var localID: JSONValue?
     var serverID: ServerID?
     var endpoint: Endpoint?

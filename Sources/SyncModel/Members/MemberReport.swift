@@ -22,7 +22,7 @@ package struct MemberReport: Sendable {
     /// Refuses an unknown member of the object at `pointer`.
     ///
     /// - Parameters:
-    ///   - what: the object and, after a colon, its members.
+    ///   - what: the object's name, a colon and the names of its members, as in `a push: device_id, mutations`.
     ///   - objection: the error, which follows the member's name; nil for the default text.
     package mutating func refuse(
         unknown member: String,

@@ -66,10 +66,10 @@ public struct IDMapping: Sendable, Hashable {
         )
     }
 
-    /// The client id of the entity, or the UUID that represents its device id.
+    /// The client id of the entity, or the UUID that represents its local id.
     public var clientID: UUID { client.id }
 
-    /// The device id that the client id represents; nil if the client id does not represent a device id.
+    /// The local id that the client id represents; nil if the client id does not represent a local id.
     public var localID: LocalID? { client.number.map { LocalID(entityType: entityType, number: $0) } }
 
     /// The key of the mapping, which is the client id with its entity type.

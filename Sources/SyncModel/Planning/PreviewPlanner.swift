@@ -147,13 +147,13 @@ extension PreviewPlanner {
 
     /// Plans the turn of a new mutation; nil for a mutation that is not forwarded, or that could not be sent.
     ///
-    /// - Parameter related: the device ids in the mutation's relations.
+    /// - Parameter related: the local ids in the mutation's relations.
     func turn(of new: NewMutation, _ related: [LocalReference]) -> PreviewStep? {
         let mutation = new.mutation
         guard let type = context.type(mutation.entity.type), type.isForwarded else { return nil }
         var mappings = resolved(new)
         var unknown = Set(new.references.map(\.clientID).filter { mappings[$0] == nil })
-        // in the preview, an unresolved device id remains unchanged
+        // in the preview, an unresolved local id remains unchanged
         for id in unknown {
             guard let own = snapshot.localIDs.named[id] else { continue }
             mappings[id] = [standIn(for: id, of: own.entityType)]

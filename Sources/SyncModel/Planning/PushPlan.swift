@@ -16,11 +16,11 @@ public struct PushPlan: Sendable {
     /// New mappings, including pending mappings and mappings of device ids. A device id is an entity's number on one
     /// device. Each mapping is a row.
     public var mappings: [NewMapping] = []
-    /// Device ids that a pull assigned, and that this push uses for the first time. The value is the server id.
+    /// Local ids that a pull assigned, and that this push uses for the first time. The value is the server id.
     ///
     /// The push confirms these ids.
     public var confirmedIDs: [LocalID: ServerID] = [:]
-    /// Device ids in waiting mutations.
+    /// Local ids in waiting mutations.
     ///
     /// When such a mutation runs, the gateway finds the server id by the UUID that represents the device id.
     public var pinnedIDs: Set<LocalID> = []

@@ -250,14 +250,14 @@ public struct PushPlanner {
         )
     }
 
-    /// Records the device ids that the mutation uses but does not create.
+    /// Records the local ids that the mutation uses but does not create.
     private mutating func recordLocalIDs(of accepted: ValidatedMutation, _ record: MutationRecord) {
         let localIDs = snapshot.localIDs.named
         guard !localIDs.isEmpty else { return }
         for (clientID, reference) in accepted.references {
             guard let id = localIDs[clientID] else { continue }
             if let serverID = snapshot.tentativeIDs[clientID] { plan.confirmedIDs[id] = serverID }
-            // a device id whose create waits already has a row
+            // a local id whose create waits already has a row
             if case .mutation = reference.target { continue }
             if !record.status.isFinal, !snapshot.pinnedIDs.contains(clientID) { plan.pinnedIDs.insert(id) }
         }

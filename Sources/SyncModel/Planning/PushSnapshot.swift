@@ -43,7 +43,7 @@ public struct PushSnapshot: Sendable {
     public var tentativeIDs: [UUID: ServerID] = [:]
     /// The server ids of device ids that are needed only to compare repeats, by the UUID that represents the device id.
     ///
-    /// These device ids occur only in first attempts, or identify deleted entities.
+    /// These local ids occur only in first attempts, or identify deleted entities.
     public var comparedIDs: [UUID: [ServerID]] = [:]
     /// The indices of repeats that are not compared in this push, because too many ids would have to be looked up.
     public var uncompared: Set<Int> = []

@@ -57,9 +57,9 @@ extension PushValidator {
         }
     }
 
-    /// The error text for an unknown device id.
+    /// The error text for an unknown local id.
     ///
-    /// The entry is refused, because an integer in the place of a device id, unlike a UUID, cannot be data.
+    /// The entry is refused, because an integer in the place of a local id, unlike a UUID, cannot be data.
     static func unknown(_ id: LocalID) -> String {
         "unknown local id \(id.number) of type '\(id.entityType)': this device neither created it nor"
             + " received it in a pull"
@@ -185,7 +185,7 @@ extension PushValidator {
         }
     }
 
-    /// Evaluates the client id or device id of an entry's entity. A created entity gets its permanent id later.
+    /// Evaluates the client id or local id of an entry's entity. A created entity gets its permanent id later.
     private func judgeMappedID(of mutation: Mutation, in judged: inout ValidatedMutation) throws(Problem) {
         let index = judged.index
         let entity = mutation.entity

@@ -133,14 +133,14 @@ public struct SettledContent: Sendable {
         localReferences = subject.type.localReferences(in: payload, on: subject.record.deviceID)
     }
 
-    /// The device ids in the payload's relations, and the entity's own device id, without duplicates.
+    /// The local ids in the payload's relations, and the entity's own local id, without duplicates.
     public var localIDs: [LocalID] {
         Set(localReferences.map(\.id) + [entity.localID].compactMap { $0 }).sorted()
     }
 
     /// The UUIDs that may be client ids, in the order of their appearance, without duplicates.
     ///
-    /// These are the UUIDs in the endpoint and the payload, the UUIDs that represent the payload's device ids, and the
+    /// These are the UUIDs in the endpoint and the payload, the UUIDs that represent the payload's local ids, and the
     /// entity's client id.
     public var identifiers: [UUID] {
         var seen: Set<UUID> = []

@@ -231,7 +231,7 @@ public struct RestartPlanner {
 
     /// The problem of an id without a mapping; nil if the id is permitted.
     ///
-    /// An unknown UUID is permitted, because it is only data. A device id must be known.
+    /// An unknown UUID is permitted, because it is only data. A local id must be known.
     private func unknown(_ id: UUID) -> Problem? {
         let entity = subject.record.entity
         if isOwn(id), entity.serverID != nil || entity.localID == nil { return nil }
@@ -304,7 +304,7 @@ public struct RestartPlanner {
 
     /// The payload with server ids. An unresolved device id is replaced by the UUID that represents the device id.
     ///
-    /// The device's number must not remain in the payload, because it could be mistaken for a server id.
+    /// The device's local id must not remain in the payload, because it could be mistaken for a server id.
     private var resolvedPayload: JSONValue? {
         guard let payload = content.payload else { return nil }
         let text = resolver.payload(payload, content.localReferences, unresolved: { .uuid($0.clientID) })
@@ -328,7 +328,7 @@ public struct MutationRestart: Sendable {
     public var payload: [UInt8]?
     /// The user's client ids in the content; nil to leave the stored client ids unchanged.
     public var references: [ClientReference]?
-    /// The device ids that are resolved when the mutation runs.
+    /// The local ids that are resolved when the mutation runs.
     public var localIDs: [LocalID] = []
     /// `client_wins` if a person chose this strategy; otherwise nil. If not nil, the conflict remains stored as the
     /// error.

@@ -128,7 +128,7 @@ public struct SettleSubject: Sendable {
     }
 }
 
-/// A change of a client id's mapping by its create, or the new server id of a device id.
+/// A change of a client id's mapping by its create, or the new server id of a local id.
 ///
 /// A device id is an entity's number on one device. Its mapping has the UUID that represents the device id.
 public struct MappingChange: Sendable, Hashable {
@@ -145,10 +145,10 @@ public struct MappingChange: Sendable, Hashable {
     /// The reason why the mapping failed.
     public var lastError: String?
 
-    /// The client id of the entity, or the UUID that represents its device id.
+    /// The client id of the entity, or the UUID that represents its local id.
     public var clientID: UUID { client.id }
 
-    /// Whether the mapping maps a device id.
+    /// Whether the mapping maps a local id.
     public var isLocal: Bool { client.number != nil }
 
     /// Creates a change; nil for a mutation that is not a create, and for a create without a mapping.

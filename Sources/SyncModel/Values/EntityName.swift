@@ -19,13 +19,13 @@ public struct EntityName: Sendable, Hashable {
         EntityName(type: type, client: client, serverID: serverID)
     }
 
-    /// The entity's client id, or the UUID that represents its device id.
+    /// The entity's client id, or the UUID that represents its local id.
     public var clientID: UUID? { client?.id }
 
     /// The key of the client's id in the mappings.
     public var reference: ClientReference? { client.map { ClientReference(clientID: $0.id, entityType: type) } }
 
-    /// The device id; nil if the client's id is not a device id.
+    /// The local id; nil if the client's id is not a local id.
     public var localID: LocalID? { client?.number.map { LocalID(entityType: type, number: $0) } }
 
     /// The client's id in problem texts.
@@ -51,7 +51,7 @@ extension LocalID {
 public enum ClientName: Sendable, Hashable {
     /// The user's client id, for a `mapped` type.
     case id(UUID)
-    /// A number from the device's counter, for a `device` type.
+    /// A local id from the device's counter, for a `device` type.
     ///
     /// The associated value `standIn` is the UUID that represents the number (``LocalID/clientID(on:)``).
     case number(Int64, standIn: UUID)
@@ -92,7 +92,7 @@ public enum ClientName: Sendable, Hashable {
 ///
 /// The entity type is necessary because a client id may occur in several types.
 public struct ClientReference: Sendable, Hashable {
-    /// The entity's client id, or the UUID that represents its device id.
+    /// The entity's client id, or the UUID that represents its local id.
     public let clientID: UUID
     @Exact public private(set) var entityType: String
 
@@ -141,7 +141,7 @@ extension EntityWrite {
 
     /// The client id with which other devices can identify the new entity of a create.
     ///
-    /// Nil for other operations, and for a device id, because it has no meaning on other devices.
+    /// Nil for other operations, and for a local id, because it has no meaning on other devices.
     public var createdClientID: UUID? {
         guard operation == .create, case .id(let id)? = entity.client else { return nil }
         return id

@@ -76,7 +76,7 @@ public enum UnknownMember {
     public static let suggestions = 8
 
     /// - Parameters:
-    ///   - what: the object and, after a colon, its members, such as `a push: device_id, mutations`.
+    ///   - what: the object's name, a colon and the names of its members, as in `a push: device_id, mutations`.
     ///   - objection: the error, which follows the member's name; nil for the default, "is not a member of" the object.
     ///   - isSuggesting: whether to search for a similar member. Limit the number of suggestions for each body, because
     ///     a body may have many unknown members.

@@ -36,7 +36,7 @@ package final class ClusterServers: Sendable {
         /// The number of consecutive polls without an answer, by the server's name.
         var misses: [String: Int] = [:]
         var addresses: [String: ServerAddress] = [:]
-        /// The name of the server that has a shard, by the shard of `organizations`.
+        /// The server's name for each shard of the table `organizations`, by the shard's id.
         var homes: [Int: String] = [:]
         var checkedAt: ContinuousClock.Instant?
         /// The number of consecutive polls in which a server's catalog did not list the connected server as a member.
@@ -104,7 +104,7 @@ package final class ClusterServers: Sendable {
         state.withLock { state in state.homes[shard].map { state.misses[$0, default: 0] >= Self.maxAttempts } ?? false }
     }
 
-    /// The server of a shard of `organizations`; nil until it is known.
+    /// The server of a shard of the table `organizations`; nil until the server is known.
     func address(of shard: Int) -> ServerAddress? {
         state.withLock { state in state.homes[shard].flatMap { state.addresses[$0] } }
     }
@@ -142,7 +142,7 @@ package final class ClusterServers: Sendable {
     func routes(_ logger: Logger) -> ShardRouting {
         ShardRouting(to: address(of:)) { server, error in
             logger.warning(
-                "commits through another server",
+                "cannot reach a server directly, so its groups are committed through another server",
                 metadata: ["server": "\(server)", "error": "\(error.message)"]
             )
         }
@@ -237,7 +237,7 @@ extension ClusterServers {
         )
     }
 
-    /// Returns the name of each shard's server, by the shard of `organizations`.
+    /// Returns the server's name for each shard of the table `organizations`, by the shard's id.
     ///
     /// The statement reads the catalog, which each server has.
     package static func homes(on connection: Connection) async throws -> [Int: String] {

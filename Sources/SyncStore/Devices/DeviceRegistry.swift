@@ -183,7 +183,7 @@ package struct DeviceRow: Sendable {
     package let acceptedSequence: Int64
     package let createdAt: Timestamp
     package let lastSeenAt: Timestamp
-    /// The next number that the device assigns, by entity type; nil if no number is left.
+    /// The next local id that the device assigns, by entity type; nil if no local id is left.
     package let nextLocalIDs: [(type: String, next: Int64?)]
 
     /// The columns, for a table `devices` with the alias `d`.

@@ -291,9 +291,9 @@ enum EntityStatements {
 package enum FeedOrder {
     /// Returns a query for the first entities in the order of the feed, in parentheses.
     ///
-    /// One index by position contains the entities in channels, and another index contains all other entities, because
-    /// a reader of one kind must not scan entities of the other kind. Each of the two parts has its own limit, so that
-    /// every plan merges two short scans.
+    /// One index by position contains the entities in channels, and another index contains all other entities. With
+    /// separate indexes, a query for only one of these kinds does not scan the other kind. This query reads both kinds.
+    /// Its two parts use one index each, and have a limit each, so that every plan merges two short scans.
     ///
     /// - Parameters:
     ///   - columns: columns of an entity `e`. They must include `e.feed_position`.

@@ -20,7 +20,8 @@ package enum UserFacts {
 
     /// SQL for whether a user of an organization (`:organization`) is known.
     ///
-    /// A known user has pushed, registered a device or used a subject, was added by an operator, or has a key.
+    /// A known user has pushed, has registered a device, was added by an operator, has a subject (the external id in
+    /// the user's tokens), or has a data key.
     package static func isKnown(_ user: String) -> String {
         KnownUsers.stand(user, in: KnownUsers.tables + ["user_subjects", "user_keys"])
     }

@@ -121,7 +121,8 @@ struct GroupWriter {
                 row.blockers = blockers.add(new.record.status == .blocked ? new.record.dependsOn : [])
                 row.references = references.add(new.references.map(\.clientID))
                 referenceTypes += new.references.lazy.map(\.entityType)
-                // values are usually stored unchanged, because they are neither sealed nor similar to sealed values
+                // values are usually stored unchanged: in plain text, and without a value that would be mistaken for a
+                // sealed value and therefore has to be escaped
                 if let seal { try row.seal(seal) } else if row.looksSealed { try row.seal(seals.lane(job.lane)) }
                 rows.append(row)
             }
@@ -167,9 +168,10 @@ struct GroupWriter {
         add(GroupStatements.replaceMappings, MappingRow.columns, rows.filter(\.new.replacesAbandoned))
     }
 
-    /// Adds the ids of mutations that waited for an abandoned create.
+    /// Adds the client ids that a create takes over from an abandoned create, with their server ids.
     ///
-    /// Such mutations can still be open when another create takes over the client id.
+    /// Mutations that waited for the abandoned create can still be open, and later pushes under the server id must find
+    /// them (``KnownIDs``).
     private mutating func addKnownIDs() {
         var known = KnownIDs()
         for change in changes {

@@ -10,9 +10,9 @@ struct PushLookUps {
     private(set) var ids: Set<UUID> = []
     /// Client ids of the user.
     private(set) var clients: Set<UUID> = []
-    /// The UUIDs that represent the device numbers of entities that the push creates.
+    /// The local ids under which the push creates entities, each as the UUID that represents the local id.
     ///
-    /// All other device numbers are always looked up.
+    /// All other local ids are always looked up.
     private(set) var created: Set<UUID> = []
 
     /// Returns the first look-ups of a push.
@@ -23,7 +23,8 @@ struct PushLookUps {
         for entry in push.entries {
             let isNew = isNew(entry, above: watermark)
             if let key = entry.idempotencyKey, !isNew { wanted.keys.insert(key) }
-            // with a watermark, ids are looked up only before an entry is refused (`deferred`)
+            // with a watermark, only `deferred` looks up the ids of the entries themselves; it is called if an entry is
+            // about to be refused
             if let id = entry.id, watermark == nil { wanted.ids.insert(id) }
             guard let mutation = entry.said else { continue }
             wanted.ids.formUnion(mutation.dependencyIDs)
@@ -36,7 +37,7 @@ struct PushLookUps {
         return wanted
     }
 
-    /// Returns the look-ups that are required only before an entry is refused, which is rare.
+    /// Returns the look-ups that are required only when an entry is about to be refused, which is rare.
     static func deferred(of push: PushRequest, above watermark: Int64?, excluding wanted: PushLookUps) -> PushLookUps {
         var rest = PushLookUps()
         for entry in push.entries {

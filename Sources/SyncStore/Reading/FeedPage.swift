@@ -10,7 +10,7 @@ package struct FeedPage: Sendable {
     package var next: FeedCursor
     /// Whether the page reaches the present end of the feed.
     package private(set) var isUpToDate: Bool
-    /// The next number that the device assigns, by entity type; nil on a page in permanent ids.
+    /// The next local id that the device assigns, by entity type; nil on a page in permanent ids.
     ///
     /// The number of a type is nil if the type has no numbers left.
     package var nextLocalIDs: [(type: String, next: Int64?)]?

@@ -70,7 +70,7 @@ package struct MutationDetail: Sendable {
         return detail
     }
 
-    /// Returns the mutation in the form for a response at a moment.
+    /// Returns the mutation with ``isStale`` as of the given time, for a response.
     package func seen(in organization: Organization, at now: Timestamp) -> MutationDetail {
         var detail = self
         detail.isStale = createdAt.adding(seconds: Double(organization.settings.staleAfterDays) * 86_400) < now
@@ -103,7 +103,9 @@ package struct MutationFilter: Sendable, Hashable {
         self.cursor = cursor
     }
 
-    /// Returns a hash of this filter and of further filters, for cursors. The hash excludes the limit and the cursor.
+    /// Returns a hash of this filter and of `others`, which are further filter values. Cursors contain the hash.
+    ///
+    /// The hash does not depend on the limit and the cursor.
     func standIn(excluding others: [String] = []) -> UInt64 {
         FeedCursor.filter(statuses.map(\.rawValue) + [deviceID?.lowercased ?? "-", entityType ?? "-"] + others)
     }

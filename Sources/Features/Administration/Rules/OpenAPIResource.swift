@@ -70,7 +70,7 @@ struct OpenAPIResource: Sendable {
             remarks.append("no PATCH: apps push a replace instead of an update")
         }
         if operations.contains(where: { $0.path.contains("{/") }) {
-            remarks.append("the payload needs the members in braces")
+            remarks.append("the payload must contain each member that a path names as {/member}")
         }
         if !names.contains(.delete) { remarks.append("no DELETE: entities cannot be deleted") }
         return remarks

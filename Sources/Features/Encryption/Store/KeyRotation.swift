@@ -146,7 +146,8 @@ package struct KeyRotation: Sendable {
             throw Problem(.validationFailed, "no master key is configured: set SLUICE_MASTER_KEY_FILE")
         }
         guard let master = masterKeys.wrapping else {
-            throw Problem(.validationFailed, "the file of master keys begins with -, so no master key wraps data keys")
+            let detail = "the first line of the master key file is '-', so no master key wraps data keys"
+            throw Problem(.validationFailed, detail)
         }
         return (masterKeys, master)
     }

@@ -18,8 +18,8 @@ struct ReplicationAdvice {
         case "42501":
             return SourceFailure(
                 "The role is not allowed to do this: \(error.message). "
-                    + "In the source's database run: ALTER ROLE … REPLICATION (of managed "
-                    + "databases, grant the equivalent role, such as rds_replication)."
+                    + "In the source's database run: ALTER ROLE … REPLICATION (in a managed "
+                    + "database, grant the equivalent role instead, such as rds_replication)."
             )
         case "55000": return SourceFailure("The slot cannot be read: \(error.message). \(Self.creation)")
         case "42703", "42883":
@@ -69,7 +69,7 @@ struct ReplicationAdvice {
     // MARK: - Positions
 
     private static let reimport =
-        "Import the tables again (sluice import), then run the source with from null "
+        "Import the tables again (sluice import), then run the source with \"from\": null "
         + "(sluice sources run --from-beginning)"
 
     /// Returns the failure if the stored position belongs to another database; nil if it belongs to the present
@@ -98,7 +98,8 @@ struct ReplicationAdvice {
             : "There is no slot '\(slot)', and a new one would lack the changes after the source's position "
                 + "\(state.confirmed) in slot '\(state.slot)'. Put '\(state.slot)' into the settings, or create the slot"
         return SourceFailure(
-            "\(creation) (or set create_slot), import the tables, then run the source with from null."
+            "\(creation) (or set create_slot), import the tables, then run the source with \"from\": null "
+                + "(sluice sources run --from-beginning)."
         )
     }
 
@@ -123,7 +124,7 @@ struct ReplicationAdvice {
                 isSameSlot
                 ? "Sluice's database was restored from a backup, or another program read the slot. "
                     + "The changes in between are no longer in the log. "
-                : "it lacks the changes in between, which slot '\(state.slot)' may have. "
+                : "this slot lacks the changes in between, which slot '\(state.slot)' may have. "
                     + "Put '\(state.slot)' into the settings, or: "
             return SourceFailure(
                 "Slot '\(settings.slot)' is at \(confirmed), ahead of the source's position \(known): "
@@ -160,7 +161,7 @@ struct ReplicationAdvice {
         ("no pg_hba.conf entry", "Allow the role to connect from the gateway's address in the server's pg_hba.conf."),
         ("must be superuser or replication role", "In the source's database run: ALTER ROLE … REPLICATION."),
         ("permission denied to start WAL sender", "In the source's database run: ALTER ROLE … REPLICATION."),
-        ("certificate verify failed", "The gateway does not trust the issuer of its certificate."),
+        ("certificate verify failed", "The gateway does not trust the issuer of the server's certificate."),
         ("server does not support SSL", "Enable TLS on the server, or use another sslmode."),
     ]
 }

@@ -181,14 +181,15 @@ struct SlotInspection {
                     + "their commit, which Sluice does not read. In the source's database run: "
                     + "SELECT pg_drop_replication_slot('\(settings.slot)'); "
                     + "SELECT pg_create_logical_replication_slot('\(settings.slot)', 'pgoutput'). Import the tables "
-                    + "after it. If the source has run before, also run it with from null."
+                    + "after it. If the source has run before, also run it with \"from\": null "
+                    + "(sluice sources run --from-beginning)."
             )
         }
         guard slot.walStatus == "lost" else { return }
         throw SourceFailure(
             "Slot '\(settings.slot)' was invalidated: the server removed log that had not been read "
                 + "(max_slot_wal_keep_size). Drop the slot, create it again, import the tables, then run the source "
-                + "with from null."
+                + "with \"from\": null (sluice sources run --from-beginning)."
         )
     }
 

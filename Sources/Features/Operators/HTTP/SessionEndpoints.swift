@@ -23,7 +23,8 @@ struct SessionEndpoints: Sendable {
     func signIn(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         guard RequestOrigin(exchange.head).maySignIn else {
-            throw Problem(.forbidden, "Only the console itself can sign in; Sec-Fetch-Site is a different site.")
+            let reason = "Neither Sec-Fetch-Site nor Origin shows that the console sent the request."
+            throw Problem(.forbidden, "Only the console itself can sign in. \(reason)")
         }
         let text = try await bodies.withUnverifiedBody(of: exchange, addressedTo: LaneKey.unknown.user) { body, _ in
             try Self.table.read(body, into: "")
@@ -52,7 +53,8 @@ struct SessionEndpoints: Sendable {
     func signOut(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
         guard RequestOrigin(exchange.head).maySignIn else {
-            throw Problem(.forbidden, "Only the console itself can sign out; Sec-Fetch-Site is a different site.")
+            let reason = "Neither Sec-Fetch-Site nor Origin shows that the console sent the request."
+            throw Problem(.forbidden, "Only the console itself can sign out. \(reason)")
         }
         let answer = Self.answer("", seconds: 0, to: exchange)
         guard let cookie = SessionCookie.value(exchange.headers),

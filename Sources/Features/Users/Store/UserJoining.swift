@@ -11,14 +11,15 @@ import SyncStore
 /// At first neither user is served. Once every gateway has read the closure and no worker has one of the lanes, one
 /// transaction moves all rows of the user to the target. The user's mutations come after the target's, as if they had
 /// been accepted later. They keep their records and the idempotency keys of their requests to the upstream. Because of
-/// this, a phone that repeats a push of the joined user receives the same outcomes as the target.
+/// this, if a phone pushed as the joined user and repeats the push as the target, the outcomes are the same.
 ///
 /// If a join is interrupted, the next call continues it. Without another call, the join is given up.
 package struct UserJoining: Sendable {
     /// The time in seconds for which a call closes both users. If no call continues the join within this time, the join
     /// is given up.
     package static let closedSeconds: Double = 120
-    /// The time in seconds between two checks of a waiting request's user.
+    /// The interval in seconds at which the gateway checks that the user of a waiting request (a long poll) is still
+    /// served.
     package static let waitSeconds = Catalog.waitSeconds
     /// The time in seconds after which every gateway treats the users as closed, and requests that began before the
     /// closure no longer read.

@@ -80,9 +80,9 @@ enum WebhookAdminStatements {
         "DELETE FROM webhook_endpoints WHERE organization_id = :organization AND id = :endpoint"
     )
 
-    /// The sub-select returns whole keys. If the outer statement compared the endpoint with the parameter instead,
-    /// PostgreSQL would compare all rows of the endpoint with these keys. The statements below are written in the same
-    /// way.
+    /// The sub-select returns whole keys, and PostgreSQL looks up each key in the primary key's index. If the outer
+    /// condition had the parameters in place of the key's organization and endpoint, PostgreSQL would read all rows of
+    /// the endpoint, and join them with the sub-select. The statements below are written in the same way.
     static let deleteDeliveries = Statement(
         "webhooks_delete_deliveries",
         ["organization", "endpoint", "limit"],

@@ -39,7 +39,8 @@ package struct RequestTrace: Sendable {
         span.end()
     }
 
-    /// Returns the client's W3C trace context as text, which is stored with mutations if their push is not recorded.
+    /// Returns the client's W3C trace context as text. It is stored with a push's mutations if the push has no recorded
+    /// span.
     ///
     /// Additions of later versions of the header are omitted.
     static func unrecorded(_ headers: HTTPFields) -> String? {

@@ -11,10 +11,10 @@ package import SyncModel
 /// Such an assignment is tentative, and the page's cursor names it. A pull from that cursor confirms the assignment. A
 /// pull that repeats the previous cursor gets a new assignment.
 ///
-/// The feed is read before the device's numbers. A push commits an entity and its number together. Therefore the number
-/// of every entity that the device created is found.
+/// The feed is read before the device's local ids. A push commits an entity and its local id together. Therefore the
+/// local id of every entity that the device created is found.
 package struct DevicePuller: Sendable {
-    /// The name of the counter of numbers that were assigned to devices.
+    /// The name of the counter of local ids that were assigned to devices.
     package static let assigned = "sluice_local_ids_assigned_total"
 
     let feed: FeedReader
@@ -72,11 +72,11 @@ package struct DevicePuller: Sendable {
     /// Returns a page of changes in a device's local ids.
     ///
     /// - Parameters:
-    ///   - device: any id; an unknown device is registered when it gets its first number.
+    ///   - device: any id; an unknown device is registered when it gets its first local id.
     ///   - wait: the time to wait for a change if the page is empty.
     ///   - room: the memory budget in which bytes for the rows are reserved before they are read.
     /// - Throws: `invalid_request` for an invalid cursor, and for counters of types without local ids;
-    ///   `validation_failed` (rule `device_limit`) if a new device exceeds the maximum, or if a type has no numbers
+    ///   `validation_failed` (rule `device_limit`) if a new device exceeds the maximum, or if a type has no local ids
     ///   left. `cursor_expired` is also thrown if a page's assignments are no longer stored.
     package func pull(
         _ request: PullRequest,
@@ -134,7 +134,7 @@ package struct DevicePuller: Sendable {
         var standing = known.standing(of: base)
         switch reading {
         case .expired(let isOfThisEpoch):
-            // a device keeps its numbers even if it reads the feed again from the beginning
+            // a device keeps its local ids even if it reads the feed again from the beginning
             if isOfThisEpoch { _ = try await confirm(standing, base, call.device) }
             throw expired(call.device)
         case .page(let page):
@@ -193,8 +193,8 @@ package struct DevicePuller: Sendable {
             next.page = page
         } else if !assignments.isEmpty {
             next.page = known.nextNumber
-            // these are the device's first numbers, so the device may not be registered yet, and may exceed the user's
-            // maximum number of devices
+            // these are the device's first local ids, so the device may not be registered yet, and may exceed the
+            // user's maximum number of devices
             if known.pages.isEmpty {
                 _ = try await devices.register(
                     call.device.id,
@@ -225,9 +225,9 @@ package struct DevicePuller: Sendable {
         return try await catalog.entry(organization).types
     }
 
-    // MARK: - Numbers
+    // MARK: - Local ids
 
-    /// Reads all numbers of a device, up to the maximum that the cache keeps for a device.
+    /// Reads all local ids of a device, up to the maximum that the cache keeps for a device.
     private func load(_ numbers: DeviceNumbers, of device: DeviceKey) async throws {
         let rows = try await pool.run([
             PullStatements.allNumbers(
@@ -246,9 +246,9 @@ package struct DevicePuller: Sendable {
         cache.trim()
     }
 
-    /// Finds the device's numbers, and assigns the missing numbers.
+    /// Finds the device's local ids, and assigns the missing local ids.
     ///
-    /// - Parameter rivals: returns the assignments of other outstanding pages. It is called only if numbers are
+    /// - Parameter rivals: returns the assignments of other outstanding pages. It is called only if local ids are
     ///   assigned.
     private func number(
         _ planner: inout PullPlanner,

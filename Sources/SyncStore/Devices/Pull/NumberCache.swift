@@ -4,12 +4,12 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Caches the local ids (numbers) of devices that pull many pages in sequence.
+/// Caches the local ids of devices that pull many pages in sequence.
 ///
-/// Without the cache, a page of thousands of ids would cost microseconds of database time for each id. A device's
-/// number never changes.
+/// Without the cache, a page of thousands of ids would cost microseconds of database time for each id. An
+/// entity's local id on a device never changes.
 ///
-/// Correctness does not depend on the cache, because an id that is not cached is looked up. Retention deletes numbers
+/// Correctness does not depend on the cache, because an id that is not cached is looked up. Retention deletes local ids
 /// together with the tombstones of their entities, which raises the feed's horizon. Therefore entries of another
 /// horizon or epoch are dropped. All entries are dropped after some minutes.
 final class NumberCache: Sendable {
@@ -19,7 +19,7 @@ final class NumberCache: Sendable {
     static let limit = 500_000
     /// The maximum number of cached ids of one device.
     static let deviceLimit = 200_000
-    /// The time for which a device's ids are cached, in seconds.
+    /// The time for which a device's local ids are cached, in seconds.
     static let lifetime: Double = 300
 
     /// The state of the feed in which a page was read.
@@ -48,7 +48,7 @@ final class NumberCache: Sendable {
         self.now = now
     }
 
-    /// Returns the known numbers of a device; empty if the device has not pulled recently.
+    /// Returns the known local ids of a device; empty if the device has not pulled recently.
     func numbers(of device: DeviceKey, at stamp: Stamp) -> DeviceNumbers {
         let moment = now()
         return state.withLock { state in
@@ -82,12 +82,12 @@ final class NumberCache: Sendable {
     }
 }
 
-/// The known numbers of one device.
+/// The known local ids of one device.
 final class DeviceNumbers: Sendable {
     /// The memory that a device needs in addition to its ids, expressed as a number of ids.
     static let overhead = 20
 
-    /// The numbers of the entities of one type.
+    /// The local ids of the entities of one type.
     ///
     /// Most ids are UUIDs, and are stored without their text.
     struct OfType {
@@ -114,7 +114,7 @@ final class DeviceNumbers: Sendable {
     private struct State {
         var types: [ByteExactString: OfType] = [:]
         var count = 0
-        /// Whether all of the device's numbers were read.
+        /// Whether all of the device's local ids were read.
         var isLoaded = false
     }
 
@@ -122,7 +122,7 @@ final class DeviceNumbers: Sendable {
 
     var count: Int { state.withLock { $0.count } }
 
-    /// Gives access to the numbers during a call.
+    /// Gives access to the local ids during a call.
     func find<Value, Failure: Error>(_ body: ([ByteExactString: OfType]) throws(Failure) -> sending Value)
         throws(Failure)
         -> sending Value
@@ -130,7 +130,7 @@ final class DeviceNumbers: Sendable {
         try state.withLock { state throws(Failure) in try body(state.types) }
     }
 
-    /// Adds numbers, up to the limit of a device.
+    /// Adds local ids, up to the limit of a device.
     func record(_ numbers: some Sequence<(type: String, id: String, number: Int64)>, isAll: Bool = false) {
         state.withLock { state in
             for (type, id, number) in numbers where state.count < NumberCache.deviceLimit {
@@ -142,9 +142,9 @@ final class DeviceNumbers: Sendable {
         }
     }
 
-    /// Whether it is cheaper to read all of the device's numbers in one query.
+    /// Whether it is cheaper to read all of the device's local ids in one query.
     ///
-    /// One query is cheaper if the device pulls pages in sequence and many numbers are unknown.
+    /// One query is cheaper if the device pulls pages in sequence and many local ids are unknown.
     func isWorthLoading(missing: Int) -> Bool {
         state.withLock { !$0.isLoaded && $0.count > 0 && missing >= 256 }
     }

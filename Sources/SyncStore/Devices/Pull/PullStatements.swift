@@ -29,7 +29,7 @@ enum PullStatements {
         """
     )
 
-    /// Reads all numbers of a device, by type.
+    /// Reads all local ids of a device, by type.
     static let allNumbers = Statement(
         "pull_all_numbers",
         ["organization", "user", "device", "limit"],
@@ -45,9 +45,9 @@ enum PullStatements {
         """
     )
 
-    /// Reads the highest number in use of each type, and the numbers in use from a base on, up to a count.
+    /// Reads the highest local id in use of each type, and the local ids in use from a base on, up to a count.
     ///
-    /// The numbers in use include the numbers of creates that have not taken effect.
+    /// The local ids in use include the local ids of creates that have not taken effect.
     static let taken = Statement(
         "pull_taken",
         ["organization", "user", "device", "entity_types", "bases", "counts"],
@@ -174,13 +174,13 @@ enum PullStatements {
 
     /// Confirms a page's assignments.
     ///
-    /// If the device already has the number, or has assigned it to its own entity, that use takes precedence over the
+    /// If the device already has the local id, or has assigned it to its own entity, that use takes precedence over the
     /// page's assignment.
     static let confirm = confirming("pull_confirm", as: "server_id", onConflict: "")
 
-    /// Confirms numbers of entities for which the device already has another number.
+    /// Confirms local ids of entities for which the device already has another local id.
     ///
-    /// The device created an entity to which the page also assigned a number. Both numbers identify this entity.
+    /// The device created an entity to which the page also assigned a local id. Both local ids identify this entity.
     static let confirmSecond = confirming(
         "pull_confirm_second",
         as: "same_as",

@@ -3,7 +3,7 @@ import SyncModel
 
 /// A page of the feed while its ids are replaced by a device's local ids.
 struct PulledPage: Sendable {
-    /// The device's number of an entity: already known, or still to be determined by the planner.
+    /// The device's local id of an entity: already known, or still to be determined by the planner.
     fileprivate enum Name {
         case known(Int64)
         case named(PullPlanner.Name)
@@ -58,15 +58,15 @@ struct PulledPage: Sendable {
             let member: [UInt8]
             let entityType: String
             let known: DeviceNumbers.OfType?
-            /// The highest known number on the page.
+            /// The highest known local id on the page.
             var shown: Int64?
         }
 
         let name: String
-        /// Whether entities of the type have numbers.
+        /// Whether entities of the type have local ids.
         let isNumbered: Bool
         let known: DeviceNumbers.OfType?
-        /// The highest known number on the page.
+        /// The highest known local id on the page.
         var shown: Int64?
         /// The relations that refer to types with local ids.
         var relations: [Relation]
@@ -84,7 +84,7 @@ struct PulledPage: Sendable {
             }
         }
 
-        /// Passes the highest known number on the page to the planner.
+        /// Passes the highest known local id on the page to the planner.
         func apply(_ planner: inout PullPlanner) {
             if let shown { planner.show(shown, of: name) }
             for relation in relations {
@@ -95,7 +95,7 @@ struct PulledPage: Sendable {
 
     /// Decrypts and reads the changes. Documents are parsed only if their types have relations to types with local ids.
     ///
-    /// - Parameter known: the device's known numbers; the planner determines the numbers of other entities.
+    /// - Parameter known: the device's known local ids; the planner determines the local ids of other entities.
     init(
         _ page: FeedPage,
         _ types: [ByteExactString: EntityType],

@@ -84,7 +84,7 @@ import Testing
         try await follower.put(Self.settings(database, slot: newer, createsSlot: true))
         let running = follower.work()
         try await follower.waitForError("There is no slot '\(newer)'")
-        #expect(try await follower.row.lastError?.contains("then run the source with from null") == true)
+        #expect(try await follower.row.lastError?.contains("then run the source with \"from\": null") == true)
         #expect(
             try await database.value("SELECT count(*)::text FROM pg_replication_slots WHERE slot_name = '\(newer)'")
                 == "0"
