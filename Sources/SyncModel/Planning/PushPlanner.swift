@@ -79,26 +79,17 @@ public struct PushPlanner {
         var costs = DocumentCosts(context, by: Writer(user: context.user, device: push.deviceID))
         try costs.count(validator.accepted, entities)
         var planner = PushPlanner(push, snapshot, context, entities)
-        // planning stops when the changes of grants and stays become too many for one transaction
-        let before = entities.channelChanges
         // a batched push needs no copy of the entities: if the push requires its own batch, the caller discards the
         // group's entities
         let unchanged = context.isBatched ? nil : entities
         // only one variable may hold the table at a time, because a table in two variables is copied at its next write
         entities = entities.emptied
         planner.entities.reserve(validator.accepted.count)
-        for accepted in validator.accepted {
-            do throws(PushRefusal) {
-                try costs.countIfGranted(accepted, planner.entities)
-            } catch {
-                entities = unchanged ?? planner.entities
-                throw error
-            }
-            planner.run(accepted)
-            let changes = planner.entities.channelChanges - before
-            guard changes.exceed(context.isBatched ? .group : .push) else { continue }
+        do throws(PushRefusal) {
+            try planner.run(validator.accepted, &costs)
+        } catch {
             entities = unchanged ?? planner.entities
-            throw context.isBatched ? .requiresOwnBatch : .problem(.tooMany(changes))
+            throw error
         }
         entities = planner.entities
         var plan = planner.finish(validator)
@@ -112,6 +103,21 @@ public struct PushPlanner {
         let isAllRefused = plan.rejections.isEmpty && plan.verdicts.allSatisfy { $0.record == nil }
         if !snapshot.isDeviceKnown, isAllRefused { plan.acceptedSequence = snapshot.watermark }
         return plan
+    }
+
+    /// Runs the mutations.
+    ///
+    /// It stops if the documents that grants of the push make visible, or the changes of grants and stays, become too
+    /// many for one transaction.
+    private mutating func run(_ accepted: [ValidatedMutation], _ costs: inout DocumentCosts) throws(PushRefusal) {
+        let before = entities.channelChanges
+        for mutation in accepted {
+            try costs.countIfGranted(mutation, entities)
+            run(mutation)
+            let changes = entities.channelChanges - before
+            guard changes.exceed(context.isBatched ? .group : .push) else { continue }
+            throw context.isBatched ? .requiresOwnBatch : .problem(.tooMany(changes))
+        }
     }
 
     private init(_ push: PushRequest, _ snapshot: PushSnapshot, _ context: Context, _ entities: EntityTable) {

@@ -352,6 +352,9 @@ extension GroupReader {
     /// needs more reads is refused as too large.
     static let documentReads = 64
 
+    /// Whether documents of entities that the only push names are read only if its user sees the entities.
+    var readsVisible: Bool { namedBytes == 0 && documentBytes > 0 }
+
     /// Whether the documents of the entities that a push names depend on what its user sees.
     static func dependsOnVisibility(_ push: PushRequest, _ types: [ByteExactString: EntityType]) -> Bool {
         push.entries.contains { entry in

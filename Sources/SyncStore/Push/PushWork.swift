@@ -44,50 +44,17 @@ struct PushWork: GroupTransaction {
             batch = try await answerRepetitions(batch, sealing, at: moment, on: connection)
             if batch.isEmpty { return }
         }
-        let (group, inputs) = (batch.jobs, batch.inputs)
-        // a push that is alone at the heavy worker may read the maximum bytes of a single push
-        let isAlone = group.count == 1 && context.takesHeavy
-        let documentBytes = isAlone ? WorkBounds.pushDocuments : WorkBounds.groupDocuments
-        let readsVisible = isAlone && GroupReader.dependsOnVisibility(group[0].push, batch.contexts[0].types)
-        let reader = GroupReader(
-            inputs,
-            hints: context.looksUpAll ? nil : hints,
-            deviceLimit: deviceLimit,
-            seals: sealing,
-            documentBytes: documentBytes,
-            namedBytes: readsVisible ? 0 : nil
-        )
-        var snapshot = try reader.snapshot(await connection.run(reader.queries))
-        let hasAssigned = try await LocalIDReader(inputs).readAssigned(
-            &snapshot,
-            .locking,
-            sealing,
-            documentBytes: readsVisible ? 0 : documentBytes,
-            on: connection
-        )
-        var comparisons = reader.comparisons(&snapshot)
-        try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
-        let hasReferrers = try await reader.referrers(snapshot).read(into: &snapshot.entities, on: connection)
-        if hasAssigned || hasReferrers { try await reader.readAccess(into: &snapshot, on: connection) }
-        var plan = try await self.plan(
-            batch,
-            &snapshot,
-            readsVisible ? reader : nil,
-            isCertain: context.looksUpAll,
-            on: connection
-        )
+        let group = batch.jobs
+        let found = try await read(batch, sealing, on: connection, context)
+        let reader = found.reader
+        var snapshot = found.snapshot
+        var plan = try await self.plan(batch, &snapshot, reader, isCertain: context.looksUpAll, on: connection)
         if !plan.incomplete.isEmpty {
             let pushes = plan.incomplete
             try reader.complete(pushes, await connection.run(reader.completion(of: pushes)), in: &snapshot)
-            comparisons = reader.comparisons(&snapshot, of: pushes)
+            let comparisons = reader.comparisons(&snapshot, of: pushes)
             try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
-            plan = try await self.plan(
-                batch,
-                &snapshot,
-                readsVisible ? reader : nil,
-                isCertain: context.looksUpAll,
-                on: connection
-            )
+            plan = try await self.plan(batch, &snapshot, reader, isCertain: context.looksUpAll, on: connection)
         }
         if plan.lacksRemembered || !plan.incomplete.isEmpty { throw CommitFailure.readAgain }
         let unread = plan.heavy.isEmpty ? plan.crowded : plan.heavy
@@ -113,24 +80,58 @@ struct PushWork: GroupTransaction {
         }
     }
 
+    /// Locks and reads the data of a group.
+    private func read(
+        _ batch: PushBatch,
+        _ sealing: SealTable,
+        on connection: Connection,
+        _ context: RetryContext
+    ) async throws -> (reader: GroupReader, snapshot: GroupSnapshot) {
+        let (group, inputs) = (batch.jobs, batch.inputs)
+        // a push that is alone at the heavy worker may read the maximum bytes of a single push
+        let isAlone = group.count == 1 && context.takesHeavy
+        let documentBytes = isAlone ? WorkBounds.pushDocuments : WorkBounds.groupDocuments
+        let readsVisible = isAlone && GroupReader.dependsOnVisibility(group[0].push, batch.contexts[0].types)
+        let reader = GroupReader(
+            inputs,
+            hints: context.looksUpAll ? nil : hints,
+            deviceLimit: deviceLimit,
+            seals: sealing,
+            documentBytes: documentBytes,
+            namedBytes: readsVisible ? 0 : nil
+        )
+        var snapshot = try reader.snapshot(await connection.run(reader.queries))
+        let hasAssigned = try await LocalIDReader(inputs).readAssigned(
+            &snapshot,
+            .locking,
+            sealing,
+            documentBytes: readsVisible ? 0 : documentBytes,
+            on: connection
+        )
+        let comparisons = reader.comparisons(&snapshot)
+        try reader.add(await connection.run(comparisons.map(\.query)), of: comparisons, to: &snapshot)
+        let hasReferrers = try await reader.referrers(snapshot).read(into: &snapshot.entities, on: connection)
+        if hasAssigned || hasReferrers { try await reader.readAccess(into: &snapshot, on: connection) }
+        return (reader, snapshot)
+    }
+
     /// Plans a group, and reads the channels and documents on which the plans depend.
-    ///
-    /// - Parameter reader: the group's reader, if the group has one push and only documents of entities that its user
-    ///   sees may be read; otherwise nil.
     private func plan(
         _ batch: PushBatch,
         _ snapshot: inout GroupSnapshot,
-        _ reader: GroupReader?,
+        _ reader: GroupReader,
         isCertain: Bool,
         on connection: Connection
     ) async throws -> GroupPlan {
         var (channelReads, documentReads) = (0, 0)
         while true {
-            let types = batch.contexts[0].types
-            try await reader?.readVisible(types, readsForwarded: false, into: &snapshot, on: connection)
+            if reader.readsVisible {
+                let types = batch.contexts[0].types
+                try await reader.readVisible(types, readsForwarded: false, into: &snapshot, on: connection)
+            }
             let plan = GroupPlan(batch.jobs, contexts: batch.contexts, snapshot: snapshot, isCertain: isCertain)
             if try await ChannelAccess.readAsked(&snapshot.entities, &channelReads, on: connection) { continue }
-            guard let reader, !plan.neededDocuments.isEmpty, documentReads < GroupReader.documentReads else {
+            guard !plan.neededDocuments.isEmpty, documentReads < GroupReader.documentReads else {
                 return plan
             }
             documentReads += 1
