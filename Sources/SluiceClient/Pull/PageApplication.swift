@@ -59,9 +59,8 @@ struct PageApplication {
         if isEnd {
             try sweep(feed.generation)
             try db.noteChangeOfBase()
-        } else if page.isUpToDate {
-            try hideOutdated()
         }
+        if page.isUpToDate { try hideOutdated() }
         try db.execute(
             sql: """
                 UPDATE sluice_device
@@ -179,6 +178,7 @@ struct PageApplication {
             """,
             generation
         )
+        let documents = try documents(of: names)
         // edits that took effect before the pull began would be in it, if their entities still existed
         try db.execute(
             sql: "UPDATE sluice_mutations AS m SET is_shown = 0 WHERE m.is_shown AND \(Self.isOutdated)",
@@ -187,10 +187,12 @@ struct PageApplication {
         names += try self.names("SELECT b.entity_type, b.key FROM sluice_base b WHERE b.generation < ?", generation)
         for name in Set(names) {
             guard let entity = map[name.entityType] else { continue }
-            // open edits still build on the last document received, as they do on a tombstone's document
+            // open edits still build on the last document, as they do on a tombstone's document
             if try isInOutbox(name) {
-                if var base = try ServerSnapshot.of(name, db) {
+                let document = documents[name]
+                if var base = try ServerSnapshot.of(name, db) ?? document.map({ ServerSnapshot(deleted: $0) }) {
                     base.isDeleted = true
+                    base.document = document ?? base.document
                     try base.save(name, generation: generation, db)
                 }
             } else {
@@ -209,8 +211,20 @@ struct PageApplication {
         )
         .map { EntityName($0[0], $0[1]) }
         if names.isEmpty { return }
+        for (name, document) in try documents(of: names) where try ServerSnapshot.of(name, db) == nil {
+            try ServerSnapshot(deleted: document).save(name, db)
+        }
         try db.execute(sql: "UPDATE sluice_mutations SET is_shown = 0 WHERE \(condition)")
         try rows.refresh(names)
+    }
+
+    /// Returns the last documents of entities. If no pull has returned an entity, only its edits contain its document,
+    /// which open edits still need when these edits are hidden.
+    private func documents(of names: [EntityName]) throws -> [EntityName: JSON] {
+        try names.reduce(into: [:]) { documents, name in
+            guard let entity = map[name.entityType] else { return }
+            documents[name] = try rows.document(entity, name.key, of: .succeeded)
+        }
     }
 
     private static let isOutdated = """
