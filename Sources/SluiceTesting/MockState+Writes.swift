@@ -107,9 +107,8 @@ extension MockState {
         switch mutation.operation {
         case "create": create(index, Name(type: mutation.type, id: id ?? .string(UUID.random().wire)))
         case "delete":
-            guard let id, let entity = entities[Name(type: mutation.type, id: id)], !entity.isDeleted else {
-                return succeed(index, id, nil, 204)
-            }
+            let entity = id.flatMap { entities[Name(type: mutation.type, id: $0)] }
+            guard let id, let entity, !entity.isDeleted else { return succeed(index, id, entity?.version, 204) }
             change(index, Name(type: mutation.type, id: id), entity)
         default:
             guard let id, let entity = entities[Name(type: mutation.type, id: id)] else {
@@ -216,6 +215,7 @@ extension MockState {
             }
         guard isPossible else { return .init(status: 409, .problem(409, "status_transition_must_be_valid")) }
         let name = name(of: index)
+        let isOfDeleted = mutations[index].error?["current"]?["deleted"]?.bool ?? false
         switch (action, body["strategy"]?.string) {
         case ("discard", _):
             let dependents = dependents(of: index)
@@ -228,15 +228,20 @@ extension MockState {
             }
         case ("resolve", "server_wins"): giveUp(index, name, "server_wins")
         default:
-            mutations[index].status = "pending"
-            mutations[index].isForced = status == "conflict"
-            mutations[index].revision += 1
-            if action == "resolve" { mutations[index].resolution = "client_wins" }
-            if let payload = body["payload"], !payload.isNull {
-                mutations[index].payload = payload
-                mutations[index].isWhole = action == "resolve"
+            let (isResolved, payload) = (action == "resolve", body["payload"].flatMap { $0.isNull ? nil : $0 })
+            if isResolved, mutations[index].operation == "create", !isOfDeleted {
+                return .init(status: 409, .problem(409, "status_transition_must_be_valid"))
             }
-            // the create gets a new server id, because another entity may have the previous server id
+            if isResolved, mutations[index].operation == "update", isOfDeleted, payload == nil {
+                return .init(status: 422, .problem(422, "validation_failed"))
+            }
+            mutations[index].status = "pending"
+            mutations[index].isForced = isResolved
+            mutations[index].isWhole = isResolved && isOfDeleted
+            mutations[index].revision += 1
+            if isResolved { mutations[index].resolution = "client_wins" }
+            if let payload { mutations[index].payload = payload }
+            // the create gets another server id, because another entity may have the earlier one
             if mutations[index].operation == "create" { mutations[index].serverID = nil }
         }
         run(user)

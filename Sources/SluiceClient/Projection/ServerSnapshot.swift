@@ -10,6 +10,11 @@ struct ServerSnapshot: Sendable {
 }
 
 extension ServerSnapshot {
+    /// An entity that the server does not have any more, and that no pull has returned.
+    init(deleted document: JSON) {
+        self.init(version: nil, etag: nil, isDeleted: true, document: document)
+    }
+
     static func of(_ name: EntityName, _ db: Database) throws -> ServerSnapshot? {
         let statement = try db.cachedStatement(
             sql: "SELECT version, etag, is_deleted, document FROM sluice_base WHERE entity_type = ? AND key = ?"

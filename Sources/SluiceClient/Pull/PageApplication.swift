@@ -59,9 +59,8 @@ struct PageApplication {
         if isEnd {
             try sweep(feed.generation)
             try db.noteChangeOfBase()
-        } else if page.isUpToDate {
-            try hideOutdated()
         }
+        if page.isUpToDate { try hideOutdated() }
         try db.execute(
             sql: """
                 UPDATE sluice_device
@@ -180,7 +179,8 @@ struct PageApplication {
             """,
             generation
         )
-        // if the entity of an edit that took effect before the pull still existed, the pull would contain the entity
+        let documents = try documents(of: names)
+        // edits that took effect before the pull began would be in it, if their entities still existed
         try db.execute(
             sql: "UPDATE sluice_mutations AS m SET is_shown = 0 WHERE m.is_shown AND \(Self.isOutdated)",
             arguments: [generation]
@@ -188,10 +188,12 @@ struct PageApplication {
         names += try self.names("SELECT b.entity_type, b.key FROM sluice_base b WHERE b.generation < ?", generation)
         for name in Set(names) {
             guard let entity = map[name.entityType] else { continue }
-            // keep the last received document, as a tombstone does, because open edits still build on it
+            // open edits still build on the last document, as they do on a tombstone's document
             if try isInOutbox(name) {
-                if var base = try ServerSnapshot.of(name, db) {
+                let document = documents[name]
+                if var base = try ServerSnapshot.of(name, db) ?? document.map({ ServerSnapshot(deleted: $0) }) {
                     base.isDeleted = true
+                    base.document = document ?? base.document
                     try base.save(name, generation: generation, db)
                 }
             } else {
@@ -210,8 +212,20 @@ struct PageApplication {
         )
         .map { EntityName($0[0], $0[1]) }
         if names.isEmpty { return }
+        for (name, document) in try documents(of: names) where try ServerSnapshot.of(name, db) == nil {
+            try ServerSnapshot(deleted: document).save(name, db)
+        }
         try db.execute(sql: "UPDATE sluice_mutations SET is_shown = 0 WHERE \(condition)")
         try rows.refresh(names)
+    }
+
+    /// Returns the last documents of entities. If no pull has returned an entity, only its edits contain its document,
+    /// which open edits still need when these edits are hidden.
+    private func documents(of names: [EntityName]) throws -> [EntityName: JSON] {
+        try names.reduce(into: [:]) { documents, name in
+            guard let entity = map[name.entityType] else { return }
+            documents[name] = try rows.document(entity, name.key, of: .succeeded)
+        }
     }
 
     private static let isOutdated = """

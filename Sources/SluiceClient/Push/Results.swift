@@ -23,7 +23,7 @@ final class Results {
     func apply(_ result: MutationResult) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: """
-                SELECT sequence_number, operation, entity_type, key, status, is_shown,
+                SELECT sequence_number, operation, entity_type, key, status, is_shown, endpoint IS NULL AS is_built_in,
                     coalesce(edited_payload, payload) AS payload
                 FROM sluice_mutations WHERE id = ?
                 """
@@ -45,6 +45,9 @@ final class Results {
             guard isShown else { break }
             let edit = try edit(row, entity)
             try supersede(by: edit, row["sequence_number"], name)
+            // The built-in store returns no version only for a deletion of an entity that it did not have. A phone may
+            // have created the entity again since then, after a restore. So the next pull decides what is shown.
+            if result.version == nil, edit.operation == .delete, row["is_built_in"] { break }
             try succeed(result, edit, entity, name)
         case .pending, .blocked, .inFlight, .failed, .conflict, .rejected:
             if !isShown, try reveal(result.id) { try rows.refresh(entity, name.key) }

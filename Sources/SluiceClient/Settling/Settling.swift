@@ -240,11 +240,14 @@ struct Settling {
 
     /// Returns the whole document if an update has to override a deletion. A patch would restore only the members that
     /// it changes.
+    ///
+    /// - Throws: ``SluiceError/stateForbids(_:)`` if the phone has only the changed members.
     private func restored(_ row: OutboxRow) throws -> JSON? {
         guard row.operation == RowOperation.update.rawValue, let entity = map[row.entityType], let key = row.key else {
             return nil
         }
-        let base = try ServerSnapshot.of(EntityName(row.entityType, key), db)
+        let name = EntityName(row.entityType, key)
+        let base = try ServerSnapshot.of(name, db)
         let error = try String.fetchOne(
             db,
             sql: "SELECT error FROM sluice_mutations WHERE id = ?",
@@ -252,6 +255,10 @@ struct Settling {
         )
         let current = try error.map { try JSON(parsing: $0) }?["current"]
         guard base?.isDeleted ?? false || current?["deleted"]?.bool ?? false else { return nil }
+        let edits = try Edit.shown(of: name, .before(row.sequence), db)
+        guard base?.document != nil || edits.contains(where: { [.create, .replace].contains($0.operation) }) else {
+            throw SluiceError.stateForbids("the phone does not have the deleted row's other members: discard the write")
+        }
         return try rows.document(entity, key, of: .before(row.sequence + 1)).map {
             try identities.toWire($0, entity).document
         }

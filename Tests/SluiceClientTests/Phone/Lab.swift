@@ -81,8 +81,13 @@ final class Lab: Sendable {
             "entity_type": .string(type), "id": id, "version": .integer(version),
             "deleted": .bool(document == nil), "document": document ?? .null,
         ]
+        try pull([change])
+    }
+
+    /// Applies a page that ends a pull.
+    func pull(_ changes: [JSON]) throws {
         let answer: JSON = [
-            "changes": .array([change]), "next": .string(UUID.random().wire), "up_to_date": true,
+            "changes": .array(changes), "next": .string(UUID.random().wire), "up_to_date": true,
         ]
         guard let page = ChangesPage(answer) else { throw SluiceError.invalid("no page") }
         try pool.write { [map] db in

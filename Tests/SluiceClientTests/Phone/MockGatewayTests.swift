@@ -95,6 +95,42 @@ import Testing
         #expect(phone.gateway.entities(of: "contact").map { $0.document["phone"] } == [.string(shown)])
     }
 
+    /// The rules of the built-in store.
+    @Test
+    func `an update of a deleted entity needs the whole document, and a deletion returns the tombstone's version`()
+        async throws
+    {
+        let gateway = MockGateway()
+        let phone = try MockPhone(gateway)
+        let contacts = [Contact(name: "Kari"), Contact(name: "Ola")]
+        for contact in contacts { try await phone.insert(contact) }
+        await phone.sync()
+        for entity in gateway.entities(of: "contact") { gateway.delete("contact", id: entity.id) }
+        let deletion = try #require(try await phone.client.delete(contacts[0]))
+        var ola = contacts[1]
+        ola.phone = "2"
+        let edit = try #require(try await phone.client.update(ola))
+        #expect(await phone.sync().conflicts == 1)
+        guard case .applied(_, version: 2, isVisible: true) = try await phone.client.state(of: deletion) else {
+            Issue.record("not the tombstone's version")
+            return
+        }
+        // a retry is compared with the entity's version again
+        try await phone.client.retry(edit)
+        #expect(await phone.sync().conflicts == 1)
+        // another phone has only the patch
+        let other = try MockPhone(gateway)
+        await other.client.syncOnce()
+        try await other.client.resolve(edit, .client)
+        await other.client.syncOnce()
+        let write = try #require(try await other.pool.read { try FailedWrite.fetchAll($0) }.first)
+        #expect(write.decisionError?.contains("validation_failed") == true)
+        try await phone.client.resolve(edit, .client)
+        #expect(await phone.sync().isComplete)
+        let documents = gateway.entities(of: "contact").filter { !$0.isDeleted }.map(\.document)
+        #expect(documents == [["name": "Ola", "phone": "2"]])
+    }
+
     @Test(arguments: [MockGateway.DeletionRule.restrict, .cascade, .setNull, .ignore])
     func `a deletion follows the rule of the relation`(_ rule: MockGateway.DeletionRule) async throws {
         let mine = try MockPhone()

@@ -48,6 +48,97 @@ import Testing
         #expect(reported == [create.wire, visit.wire])
     }
 
+    /// The response to the deletion arrives after the pull that shows the entity again.
+    @Test func `a deletion that a restored gateway had nothing to delete for does not hide a row that is sent again`()
+        async throws
+    {
+        let gateway = MockGateway()
+        let backup = gateway.backup()
+        let (author, other) = (try MockPhone(gateway), try MockPhone(gateway, user: "ola"))
+        try await author.insert(Contact(name: "Kari"))
+        await author.sync()
+        await other.sync()
+        gateway.restore(backup)
+        let kari = try #require(try await other.contacts().first)
+        let deletion = try #require(try await other.client.delete(kari))
+        gateway.fail(.lostAnswer, on: .push, times: 1)
+        await other.client.worker.runOnce(until: .now)
+        await author.sync()
+        // the push fails, and the pull shows the row that the author has sent again
+        gateway.fail(.status(502), on: .push, times: 1)
+        await other.client.worker.runOnce(until: .now)
+        #expect(try await other.contacts() == [])
+        let status = await other.sync()
+        #expect(status.pending == 0 && status.lastError == nil, "\(status)")
+        let state = try await other.client.state(of: deletion)
+        guard case .applied(_, version: nil, isVisible: true) = state else {
+            Issue.record("\(String(describing: state))")
+            return
+        }
+        #expect(gateway.entities(of: "contact").map(\.isDeleted) == [false])
+        #expect(try await other.contacts().map(\.name) == ["Kari"])
+        #expect(try await author.contacts().map(\.name) == ["Kari"])
+    }
+
+    /// No pull has returned the row before the gateway's restore, so only the phone's create has its name.
+    @Test func `an update that restores a deleted row sends the members that only the hidden create has`() async throws
+    {
+        let lab = try Lab()
+        var kari = Contact(name: "Kari")
+        try lab.create(kari)
+        #expect(try lab.succeed(try #require(try lab.batch())))
+        kari.phone = "2"
+        let edit = try #require(try lab.update(kari))
+        let batch = try #require(try lab.batch())
+        try await lab.pool.write { db in
+            try Feed.markOutdated(db)
+            try Feed.startOver(Feed.read(db).filter, db, now: Date())
+        }
+        try lab.pull([])
+        #expect(try await lab.pool.read { try Contact.fetchAll($0) }.map(\.name) == ["Kari"])
+        let conflict: JSON = [
+            "id": .string(edit.wire), "status": "conflict",
+            "error": ["code": "conflict", "current": ["deleted": true, "version": 2, "document": .null]],
+        ]
+        #expect(try lab.answer(["results": .array([conflict]), "accepted_sequence": 2], to: batch))
+        try await lab.client.resolve(edit, .client)
+        let bodies = try lab.strings("SELECT body FROM sluice_intents")
+        #expect(try bodies.map { try JSON(parsing: $0)["payload"] } == [["name": "Kari", "phone": "2"]])
+    }
+
+    /// The author's phone and the gateway were restored, so the author's create is a new entity for the gateway.
+    @Test func `a row whose parent got another server id keeps its values and is held`() async throws {
+        let lab = try Lab()
+        let (contact, visit) = (UUID.random(), JSON.string(UUID.random().wire))
+        let (old, new) = (JSON.string(UUID.random().wire), JSON.string(UUID.random().wire))
+        func page(_ id: JSON, _ title: String) throws {
+            try lab.pull([
+                [
+                    "entity_type": "contact", "id": id, "client_id": .string(contact.wire), "version": 1,
+                    "document": ["name": "Kari"],
+                ],
+                [
+                    "entity_type": "visit", "id": visit, "version": 1,
+                    "document": ["contact_id": old, "title": .string(title)],
+                ],
+            ])
+        }
+        try page(old, "First")
+        try await lab.pool.write { db in try Feed.startOver(Feed.read(db).filter, db, now: Date()) }
+        try page(new, "Second")
+        let (contacts, visits, held) = try await lab.pool.read { db in
+            (try Contact.fetchAll(db), try Visit.fetchAll(db), try HeldRow.fetchAll(db))
+        }
+        #expect(contacts.map(\.id) == [contact])
+        #expect(visits.map(\.title) == ["First"] && visits.map(\.contactID) == [contact])
+        #expect(held.map(\.document?["title"]) == ["Second"])
+        #expect(held.map(\.waitsFor?.key) == [old.string])
+        // an entity with the old id releases the row
+        try lab.change("contact", old, version: 1, ["name": "Ola"])
+        #expect(try await lab.pool.read { try Visit.fetchAll($0) }.map(\.title) == ["Second"])
+        #expect(try await lab.pool.read { try HeldRow.fetchAll($0) } == [])
+    }
+
     @Test func `a create that is sent again asks for the id that its entity had`() async throws {
         let lab = try Lab()
         try lab.create(Contact(name: "Kari"))
