@@ -98,7 +98,7 @@ struct MigrateCommand: AsyncParsableCommand {
             if isToBeSpread { try await spread(settings) }
             if !isWorker { try await grant(settings) }
         } catch let refusal as Distribution.Refusal {
-            throw Terminal.failure(Self.userMessage(refusal))
+            throw Terminal.failure(Self.reason(refusal))
         } catch let obstacle as SchemaObstacle {
             throw Terminal.failure(obstacle.userMessage + settings.databaseHint)
         } catch let error as PostgresError where error.isOfConnection {
