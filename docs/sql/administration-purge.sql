@@ -3,12 +3,12 @@
 UPDATE feeds AS f SET epoch = f.epoch # $1;
 
 -- restore_local_id_pages
--- Deletes the assignments of pulls that devices had not confirmed, because the restored database lacks the history that shows which pages the devices received
+-- Deletes the pages of local ids that pulls assigned and devices had not confirmed.
 UPDATE local_id_pages AS p SET entity_types = NULL, local_ids = NULL, server_ids = NULL, are_integers = NULL
 WHERE p.entity_types IS NOT NULL;
 
 -- restore_user_keys
--- Assigns each user key to the user who owns its rows according to the restored joins.
+-- Assigns each user's key to the user who owns the rows under this key according to the restored joins.
 UPDATE user_keys AS k SET user_id = o.user_id
 FROM (
     SELECT x.organization_id, x.made_for, coalesce(j.into_id, x.made_for) AS user_id
@@ -298,7 +298,7 @@ DELETE FROM user_keys WHERE organization_id = $1 AND (made_for) <= (
     ORDER BY made_for DESC LIMIT 1);
 
 -- audit_purge_users
--- Removes all users of a purged organization from acts, `limit` rows at a time.
+-- Removes all users of a purged organization from the recorded actions, `limit` rows at a time.
 -- $1 organization, $2 limit
 UPDATE audit AS a
 SET user_id = NULL, user_hash = NULL, into_id = NULL, into_hash = NULL

@@ -88,7 +88,7 @@ RETURNING o.id, o.name, o.status, o.settings, o.created_at, o.updated_at, ARRAY(
 INSERT INTO feeds AS f (organization_id, epoch) VALUES ($1, $2) ON CONFLICT (organization_id) DO NOTHING;
 
 -- organizations_old_gateway
--- Whether a running gateway lacks a migration.
+-- Reads whether a running gateway lacks a migration.
 -- $1 migration, $2 seconds
 SELECT EXISTS (
         SELECT 1 FROM gateways g
@@ -124,12 +124,12 @@ VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'),
 ON CONFLICT (organization_id, name) DO NOTHING;
 
 -- entity_types_change
--- Changes a type, or returns no row if a type in use would lose its id space or a relation
+-- Changes a type
 -- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase, $10 changes_routes, $11 routes, $12 channels, $13 grants
 UPDATE entity_types AS t
 SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility),
     channels = coalesce($12::jsonb, t.channels), grants = coalesce($13::jsonb, t.grants),
-    -- its readers receive `removed` for entities that leave it
+    -- kept, because users who saw an entity under this visibility may have to receive `removed` for it
     former_visibility = CASE
         WHEN $4 = 'channels' AND t.visibility <> 'channels' THEN t.visibility ELSE t.former_visibility END,
     default_priority = coalesce($5, t.default_priority), is_forwarded = coalesce($6, t.is_forwarded),
@@ -147,7 +147,7 @@ RETURNING t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, 
 SELECT role_name::text AS role_name, created_at FROM readers WHERE organization_id = $1 ORDER BY role_name;
 
 -- readers_add
--- An organization that is being purged accepts no reader.
+-- Adds a binding, except to an organization that is being purged.
 -- $1 organization, $2 role, $3 now
 INSERT INTO readers AS r (organization_id, role_name, created_at)
 SELECT o.id, $2::text, $3 FROM organizations o WHERE o.id = $1 AND o.status <> 'purging' FOR SHARE
@@ -163,7 +163,7 @@ DELETE FROM readers WHERE organization_id = $1 AND role_name = $2::text::name;
 SELECT organization_id FROM readers WHERE role_name = $1::text::name;
 
 -- readers_role
--- A role's quoted name; whether it bypasses row-level security; whether it may read an organization; and the organizations' reader roles of which it is a member, separated by spaces.
+-- Selects a role's name, rights and memberships.
 -- $1 role
 SELECT quote_ident(r.rolname) AS quoted,
     EXISTS (
@@ -181,7 +181,7 @@ SELECT quote_ident(r.rolname) AS quoted,
 FROM pg_roles r WHERE r.rolname = $1::text::name;
 
 -- readers_members
--- The named roles, and the direct members of an organization's reader role (`role`): whether each has the rights of readers, and whether it is a direct member of that role.
+-- Selects login roles that read an organization's rows, or might read them.
 -- $1 role, $2 gateways
 SELECT u.rolname::text AS role_name,
     EXISTS (
@@ -214,7 +214,7 @@ VALUES ($1, $2::text, $3::text, $4)
 ON CONFLICT (issuer, external_id) DO NOTHING;
 
 -- external_ids_taken
--- Returns the external ids that belong to other organizations, with these organizations.
+-- Returns the external ids that belong to other organizations, and these organizations.
 -- $1 organization, $2 issuers, $3 external_ids
 SELECT o.issuer, o.external_id, o.organization_id
 FROM unnest($2::text[], $3::text[]) k (issuer, id)
@@ -293,7 +293,7 @@ SET base_url = excluded.base_url, credential = excluded.credential,
 DELETE FROM upstreams WHERE organization_id = $1;
 
 -- upstreams_queued_lanes
--- Reads lanes; the head of a lane without pending mutations is null.
+-- Reads lanes
 -- $1 organization, $2 after, $3 limit
 SELECT l.user_id, CASE WHEN l.queued_count > 0 THEN l.head_position END AS head_position FROM lanes l
 WHERE l.organization_id = $1 AND l.user_id > $2
@@ -301,7 +301,7 @@ ORDER BY l.user_id
 LIMIT $3;
 
 -- upstreams_pending_mutations
--- Reads pending mutations, and whether each waits for a retry after an attempt that ended before the change.
+-- Reads pending mutations
 -- $1 organization, $2 users, $3 positions, $4 due, $5 changed, $6 limit
 SELECT k.user_id, x.id, x.position, x.is_waiting
 FROM unnest($2::uuid[], $3::int8[]) AS k (user_id, position)
@@ -322,7 +322,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, 
 WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id AND m.status = 'pending';
 
 -- upstreams_wake_lanes
--- Wakes lanes, except for lanes under a worker's lease, because the worker finds their mutations.
+-- Wakes lanes that no worker has leased
 -- $1 organization, $2 users, $3 due
 UPDATE lanes AS l
 SET ready_at = $3
@@ -330,7 +330,7 @@ WHERE l.organization_id = $1 AND l.user_id = ANY ($2::uuid[]) AND l.lease_owner 
     AND l.ready_at > $3;
 
 -- upstreams_changed
--- Finds upstreams that changed since a time
+-- Finds the upstreams that were changed after a time.
 -- $1 since, $2 now, $3 limit
 SELECT u.organization_id, u.updated_at FROM upstreams u
 WHERE u.updated_at > $1 AND (NOT u.is_paused OR u.paused_until <= $2)

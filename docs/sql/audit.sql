@@ -34,7 +34,7 @@ FROM (
 WHERE a.organization_id = $1 AND a.id = $2;
 
 -- audit_page
--- Reads acts of an organization.
+-- Reads actions on an organization.
 -- $1 organization, $2 first, $3 end, $4 window, $5 actor, $6 action, $7 limit
 WITH looked AS MATERIALIZED (
     SELECT a.id, a.organization_id, a.at, a.actor, a.scope, a.action, a.reason, a.target, a.user_id, a.user_hash, a.into_id,
@@ -66,7 +66,7 @@ LEFT JOIN LATERAL (
 ORDER BY a.id DESC;
 
 -- audit_page_of_all
--- Reads acts of all organizations and of no organization.
+-- Reads actions on all organizations and on no organization.
 -- $1 first, $2 end, $3 window, $4 actor, $5 action, $6 limit
 WITH looked AS MATERIALIZED (
     SELECT a.id, a.organization_id, a.at, a.actor, a.scope, a.action, a.reason, a.target, a.user_id, a.user_hash, a.into_id,
@@ -98,7 +98,7 @@ LEFT JOIN LATERAL (
 ORDER BY a.id DESC;
 
 -- audit_old
--- Reads acts between two ids, the oldest first.
+-- Reads actions between two ids, the oldest first.
 -- $1 before, $2 after, $3 limit
 SELECT a.organization_id, a.id, a.at FROM audit a
 WHERE a.id < $1::uuid AND a.id > $2::uuid

@@ -3,7 +3,7 @@
 SELECT 1 FROM users WHERE organization_id = $1 AND user_id = $2;
 
 -- catalog_user_erased
--- Whether one user (`user_hash`: the hash) is erased.
+-- Reads whether one user (`user_hash`: the hash) is erased.
 -- $1 organization, $2 user_hash
 SELECT 1 FROM user_erasures WHERE organization_id = $1 AND user_hash = $2;
 
@@ -35,14 +35,14 @@ FROM unnest($1::uuid[]) AS k (organization_id)
 CROSS JOIN LATERAL (SELECT * FROM upstreams x WHERE x.organization_id = k.organization_id OFFSET 0) u;
 
 -- catalog_joins
--- The joins of organizations.
+-- Reads the joins of organizations.
 -- $1 organizations
 SELECT j.organization_id, j.user_id, j.into_id, j.closed_until
 FROM unnest($1::uuid[]) AS k (organization_id)
 CROSS JOIN LATERAL (SELECT * FROM user_joins x WHERE x.organization_id = k.organization_id OFFSET 0) j;
 
 -- catalog_erasures
--- The erasures of organizations that began after `since` or are in progress
+-- Reads the erasures of organizations that began after `since` or are in progress.
 -- $1 organizations, $2 since
 SELECT k.organization_id, e.user_hash
 FROM unnest($1::uuid[]) AS k (organization_id)
@@ -57,7 +57,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- user_keys_read
--- The keys that were made for users.
+-- Reads the keys of users.
 -- $1 organizations, $2 users
 SELECT k.organization_id, k.made_for, k.master_key, k.wrapped_key
 FROM unnest($1::uuid[], $2::uuid[]) AS o (organization_id, made_for)
@@ -144,7 +144,7 @@ CROSS JOIN LATERAL (
 WHERE z.organization_id = $1;
 
 -- lasting_callers_lost
--- Names are never empty, so an empty text means no name
+-- An empty text means no name, because names are never empty
 -- $1 organizations, $2 users, $3 issuers, $4 names
 SELECT k.place
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[])

@@ -4,7 +4,7 @@
 UPDATE feeds AS f SET last_position = f.last_position + 1 WHERE f.organization_id = $1;
 
 -- channels_move_stays
--- Updates the rows of channels in which written entities remain: their positions become those of the new versions.
+-- Updates the channel rows of written entities, for each channel in which an entity remains
 -- $1 organization_id, $2 channel, $3 changed_at, $4 before_end, $5 entity_type, $6 id, $7 id_is_integer
 UPDATE entity_channels AS s
 SET changed_at = (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end
@@ -18,7 +18,7 @@ SELECT k.organization_id, k.channel, (SELECT f.last_position FROM feeds f WHERE 
 FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::int8[], $5::text[], $6::text[], $7::bool[]) AS k (organization_id, channel, changed_at, before_end, entity_type, id, id_is_integer);
 
 -- channels_record_ends
--- Records the channels that entities leave
+-- Records the channels that entities leave.
 -- $1 organization_id, $2 channel, $3 changed_at, $4 before_end, $5 entity_type, $6 id, $7 id_is_integer
 INSERT INTO ended_stays AS e (organization_id, channel, left_at, joined_at, entity_type, id, id_is_integer)
 SELECT k.organization_id, k.channel, (SELECT f.last_position FROM feeds f WHERE f.organization_id = k.organization_id) - k.before_end, coalesce((
@@ -87,7 +87,7 @@ WHERE g.organization_id = e.organization_id AND g.user_id = e.user_id AND g.chan
     AND g.source = e.source AND g.since = e.since;
 
 -- channels_begin_grants
--- Begins the grants that entities make, except those that already last, and those of erased users.
+-- Begins the grants that entities make, except grants that already exist, and grants to erased users.
 -- $1 organization_id, $2 source, $3 user_id, $4 issuer, $5 subject, $6 channel, $7 name, $8 role
 INSERT INTO channel_grants AS g (
     organization_id, user_id, channel, source, since, name, role, changed_at)
@@ -144,20 +144,20 @@ OFFSET 0) w
                 SELECT FROM channel_grants y
                 WHERE y.organization_id = h.organization_id AND y.user_id = h.user_id AND coalesce(y.until, 0) = 0
                 LIMIT 10000) z) >= 10000)
--- of several grants of one source, 'write' is the greater one
+-- if one source makes several grants, max(k.role) is 'write' if any of them is 'write'
 GROUP BY 1, 2, 3, 4, 5
 ON CONFLICT (organization_id, user_id, channel, source, since) DO UPDATE
 SET role = excluded.role, until = NULL;
 
 -- channels_end_grants_of_deleted
--- Ends all grants of entities that were deleted outside a push or an event.
+-- Ends all grants of entities that were deleted neither by a push nor by an event.
 -- $1 organization, $2 sources, $3 feed_end
 UPDATE channel_grants AS g
 SET until = $3, changed_at = $3
 WHERE g.organization_id = $1 AND g.source = ANY ($2::text[]) AND g.until IS NULL;
 
 -- channels_holders
--- The users who hold grants to some users and subjects
+-- Reads the user who holds the grants, for each given user or subject to whom entities grant channels
 -- $1 organization_id, $2 user_id, $3 issuer, $4 subject
 SELECT k.user_id, k.issuer, k.subject, u.user_id AS holder_id
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[]) AS k (organization_id, user_id, issuer, subject)
@@ -184,7 +184,7 @@ WHERE u.user_id IS NOT NULL AND NOT ((SELECT e.user_hash FROM user_erasures e
             SELECT sha256(z.salt || convert_to(k.issuer::text, 'UTF8') || '\x00'::bytea || convert_to(k.subject::text, 'UTF8')) FROM erasure_salts z WHERE z.organization_id = k.organization_id)));
 
 -- channels_access
--- The channels that users hold now, in addition to their own.
+-- Reads the channels that users hold now, without each user's own channel.
 -- $1 organization_id, $2 user_id
 SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
@@ -195,7 +195,7 @@ CROSS JOIN LATERAL (
 ) g;
 
 -- channels_access_of_few
--- The same grants, but of each user at most one more than a transaction reads of a user at first.
+-- Reads the same grants as ``access``, but for each user at most one more than ``ChannelAccess/mostTogether``.
 -- $1 organization_id, $2 user_id
 SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
@@ -206,7 +206,7 @@ CROSS JOIN LATERAL (
 ) g;
 
 -- channels_access_to
--- The given channels that users hold.
+-- Reads which of the given channels the users hold.
 -- $1 organization_id, $2 user_id, $3 channel
 SELECT g.organization_id, g.user_id, g.channel, g.role, g.source
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, channel)
@@ -217,7 +217,7 @@ CROSS JOIN LATERAL (
 ) g;
 
 -- channels_subjects
--- The subjects by which documents may name users, or users who were joined into them.
+-- Reads the subjects by which documents may name users
 -- $1 organization_id, $2 user_id
 SELECT k.organization_id, k.user_id, s.issuer, s.subject
 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
@@ -235,7 +235,7 @@ CROSS JOIN LATERAL (
 ) s;
 
 -- channels_history
--- The grants of a user at one position of the feed, including ended ones.
+-- Reads the grants of a user at one position of the feed, including grants that have ended.
 -- $1 organization, $2 user
 SELECT f.epoch, f.last_position, g.channel, g.role, g.since, g.until
 FROM feeds f
@@ -247,7 +247,7 @@ LEFT JOIN LATERAL (
 WHERE f.organization_id = $1;
 
 -- channels_start_evaluation
--- Starts a bulk operation that evaluates the entities of a type
+-- Starts a bulk operation that evaluates the entities of a type.
 -- $1 organization, $2 type, $3 actor, $4 now, $5 due_at
 WITH replaced AS (
     UPDATE operations AS o
@@ -278,7 +278,7 @@ USING (
 WHERE s.organization_id = $1 AND s.channel = k.channel AND s.left_at = k.left_at;
 
 -- channels_prune_grants
--- Deletes grants that ended at or below the horizon, in channels that their users no longer hold.
+-- Deletes grants that ended at or below the horizon, if their users no longer hold the channel.
 -- $1 organization, $2 limit
 DELETE FROM channel_grants AS g
 USING (
@@ -316,7 +316,8 @@ CROSS JOIN LATERAL (
     FROM entity_types v WHERE v.organization_id = $1
 ) t
 LEFT JOIN LATERAL (
-    -- the lowest position up to which a list that may have more rows was read
+    -- each list that may have more rows was read up to some position; the lowest of these positions is the
+    -- bound
     SELECT min(c.position) AS bound
     FROM (
         SELECT (
@@ -344,7 +345,7 @@ LEFT JOIN LATERAL (
     FROM (
         SELECT v.*, count(*) FILTER (WHERE v.bytes_to > $12) OVER (ORDER BY v.position, v.is_ended, v.channel ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS past
         FROM (
-            -- only a position's first row has a document, so a page may be cut after it
+            -- only the first row of a position has the document; therefore a page may end after this row
             SELECT r.*, sum(coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)) OVER w AS bytes_to
             FROM (
                 SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
@@ -359,7 +360,7 @@ LEFT JOIN LATERAL (
 FROM (
     SELECT s.*, dense_rank() OVER (ORDER BY s.position) AS place
 FROM (
-    -- of several channels of an entity, one is enough while the entity is in them
+    -- if an entity is in several of the user's channels, the row of one channel suffices
     (SELECT DISTINCT ON (i.position) i.position, i.channel, i.joined_at, false AS is_ended,
         NULL::text AS entity_type, NULL::text AS id, NULL::bool AS id_is_integer
      FROM (
@@ -425,7 +426,7 @@ WHERE f.organization_id = $1
 ORDER BY q.position, q.is_ended, q.channel;
 
 -- changes_scan_of_channels
--- Reads the rows of ``merge`` from all changes after a position, for a user of many channels with few changes after the cursor.
+-- Reads the same rows as ``merge`` from all changes after a position.
 -- $1 organization, $2 owner, $3 as_of, $4 channels, $5 after, $6 up_to, $7 ended_after, $8 scan, $9 entity_types, $10 room, $11 limit, $12 bytes
 SELECT f.epoch, f.horizon, f.last_position, g.is_stale, b.bound, q.position, q.is_cut, q.is_asked, q.channel,
     q.joined_at, q.is_ended, q.is_stored, q.channels, q.is_seen_without, q.is_gone, q.entity_type, q.server_id,
@@ -442,7 +443,8 @@ CROSS JOIN LATERAL (
     FROM entity_types v WHERE v.organization_id = $1
 ) t
 LEFT JOIN LATERAL (
-    -- the lowest position up to which a list that may have more rows was read
+    -- each list that may have more rows was read up to some position; the lowest of these positions is the
+    -- bound
     SELECT min(c.position) AS bound
     FROM (
         SELECT (
@@ -468,7 +470,7 @@ LEFT JOIN LATERAL (
     FROM (
         SELECT v.*, count(*) FILTER (WHERE v.bytes_to > $12) OVER (ORDER BY v.position, v.is_ended, v.channel ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS past
         FROM (
-            -- only a position's first row has a document, so a page may be cut after it
+            -- only the first row of a position has the document; therefore a page may end after this row
             SELECT r.*, sum(coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)) OVER w AS bytes_to
             FROM (
                 SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
@@ -483,7 +485,7 @@ LEFT JOIN LATERAL (
 FROM (
     SELECT s.*, dense_rank() OVER (ORDER BY s.position) AS place
 FROM (
-    -- of several channels of an entity, one is enough while the entity is in them
+    -- if an entity is in several of the user's channels, the row of one channel suffices
     (SELECT DISTINCT ON (i.position) i.position, i.channel, i.joined_at, false AS is_ended,
         NULL::text AS entity_type, NULL::text AS id, NULL::bool AS id_is_integer
      FROM (
@@ -562,7 +564,7 @@ SELECT count(*) AS count FROM (
     WHERE e.organization_id = $1 AND e.entity_type = $2 AND NOT e.is_deleted LIMIT $3) x;
 
 -- channels_granted
--- The grants that entities make at present.
+-- Reads the grants that entities make at present.
 -- $1 organization, $2 sources
 SELECT g.source, g.user_id, g.name, g.role FROM channel_grants g
 WHERE g.organization_id = $1 AND g.source = ANY ($2::text[]) AND g.until IS NULL;
@@ -573,14 +575,14 @@ SELECT t.issued_at, t.digest FROM token_channels t
 WHERE t.organization_id = $1 AND t.user_id = $2 AND t.source = $3;
 
 -- token_channels_lock
--- Reads the newest token and locks it against a renewal, which does not take the feed's lock.
+-- Reads the newest token and locks it
 -- $1 organization, $2 user, $3 source
 SELECT t.issued_at, t.digest FROM token_channels t
 WHERE t.organization_id = $1 AND t.user_id = $2 AND t.source = $3
 FOR UPDATE;
 
 -- token_channels_renew
--- Records a newer token with the same channels as the newest recorded one, unless another was recorded in between.
+-- Records a newer token with the channels of the newest recorded token, unless another token was recorded in between.
 -- $1 organization, $2 user, $3 source, $4 issued_at, $5 digest
 UPDATE token_channels AS t SET issued_at = $4
 WHERE t.organization_id = $1 AND t.user_id = $2 AND t.source = $3 AND t.digest = $5

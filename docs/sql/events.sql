@@ -6,7 +6,7 @@ FROM feeds f
 WHERE f.organization_id = $1;
 
 -- events_keys
--- The parameters describe a place: a change position, and the last mutation or mapping that was read at it.
+-- Reads the first changes after a place
 -- $1 organization, $2 user, $3 from, $4 position, $5 client, $6 entity_type, $7 limit, $8 bytes
 SELECT f.epoch, f.last_position, coalesce((
         SELECT l.change_position FROM lanes l WHERE l.organization_id = $1 AND l.user_id = $2), 0) AS head,
@@ -79,7 +79,7 @@ CROSS JOIN LATERAL (
 ) f;
 
 -- hints_notify
--- Sends a hint, which need not survive a crash of the server.
+-- Sends a hint
 -- $1 message
 SELECT set_config('synchronous_commit', 'off', true), pg_notify('sluice', $1);
 

@@ -1,5 +1,5 @@
 -- ingest_hold
--- Locks the organizations that take events.
+-- Locks the organizations that accept events.
 -- $1 organizations
 SELECT o.id
 FROM unnest($1::uuid[]) AS k (organization_id)
@@ -27,7 +27,7 @@ WHERE (SELECT e.user_hash FROM user_erasures e
         AND e.user_hash = sha256(uuid_send(k.organization_id) || uuid_send(k.user_id))) IS NOT NULL;
 
 -- ingest_parked
--- Locks the first parked events about entities.
+-- Locks the first parked events about entities, and reads them.
 -- $1 organization_id, $2 entity_type, $3 id, $4 limit, $5 bytes
 WITH found AS MATERIALIZED (
     SELECT l.*, row_number() OVER (
@@ -68,7 +68,7 @@ THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_c
 ORDER BY p.number;
 
 -- ingest_first_parked
--- Reads the first parked event about each entity, whether locked or not.
+-- Reads the first parked event about each entity, whether the event is locked or not.
 -- $1 organization_id, $2 entity_type, $3 id
 SELECT p.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
@@ -92,7 +92,7 @@ CROSS JOIN LATERAL (
 ) p;
 
 -- ingest_lock_entities
--- Locks and reads entities, including the version and time from their source (the mark), and the sizes of their documents.
+-- Locks and reads entities.
 -- $1 organization_id, $2 entity_type, $3 id, $4 place, $5 bytes, $6 measured_bytes
 WITH found AS MATERIALIZED (
     SELECT e.*, k.place
@@ -130,7 +130,7 @@ THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_c
 ) e;
 
 -- ingest_living
--- Finds the given entities that exist and are not deleted.
+-- Finds those of the given entities that exist and are not deleted.
 -- $1 organization_id, $2 entity_type, $3 id
 SELECT e.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
@@ -143,7 +143,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- ingest_requests
--- Reads the latest of the gateway's own requests about entities.
+-- Reads the latest requests about entities that the gateway sent.
 -- $1 organization_id, $2 entity_type, $3 id
 SELECT s.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
@@ -169,7 +169,7 @@ CROSS JOIN LATERAL (
 ) s;
 
 -- ingest_parked_causes
--- Reads the requests whose keys the first parked events name.
+-- Reads the requests that the first parked events name as their causes.
 -- $1 organization_id, $2 entity_type, $3 id, $4 limit
 SELECT s.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)
@@ -260,7 +260,7 @@ FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_ty
 WHERE p.organization_id = k.organization_id AND p.entity_type = k.entity_type AND p.id = k.id;
 
 -- ingest_defer_followers
--- Postpones later events about the same entity as an event that stays parked.
+-- Postpones the later events about the entity of an event that remains parked.
 -- $1 organization_id, $2 entity_type, $3 id, $4 place
 UPDATE parked_events AS p
 SET look_at = p.received_at + make_interval(secs => 120.0)
@@ -314,7 +314,7 @@ ORDER BY p.look_at
 LIMIT $2;
 
 -- ingest_waiting
--- Finds the entities of organizations that have parked events.
+-- Finds which entities of some organizations have parked events.
 -- $1 organizations
 SELECT DISTINCT p.organization_id, p.entity_type, p.id
 FROM unnest($1::uuid[]) AS k (organization_id)

@@ -50,7 +50,7 @@ WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id =
     AND m.status = k.expected_status;
 
 -- lane_write_usual_outcomes
--- Writes outcomes that ``OutcomeRow/common`` describes completely, which is true of most
+-- Writes outcomes that ``OutcomeRow/common`` describes completely, as it does most outcomes.
 -- $1 organization_id, $2 user_id, $3 id, $4 status, $5 revision, $6 attempt_count, $7 server_id, $8 server_id_is_integer, $9 version, $10 response_status, $11 response_body, $12 change_position, $13 expected_status, $14 etag, $15 now
 UPDATE mutations AS m
 SET status = k.status, revision = k.revision, attempt_count = k.attempt_count,
@@ -71,7 +71,7 @@ WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id =
     AND m.status = k.expected_status;
 
 -- lane_write_mappings
--- Resolves the mappings of creates, marks them as failed, or counts a failed try.
+-- Resolves the mappings of creates, marks them as failed, or counts a failed attempt.
 -- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 server_id, $6 server_id_is_integer, $7 fails, $8 tries, $9 last_error, $10 change_position, $11 now
 UPDATE id_mappings AS i
 SET server_id = coalesce(k.server_id, i.server_id),
@@ -131,7 +131,7 @@ WITH w AS MATERIALIZED (
             SELECT x.*, count(*) OVER () AS candidates, sum(x.cost) OVER () AS total,
                 sum(x.cost) OVER (ROWS UNBOUNDED PRECEDING) AS so_far
             FROM (
-                -- the size is known without the list being read
+                -- PostgreSQL returns the size of the list without reading the list
                 SELECT y.id, y.depends_on, 8 + pg_column_size(y.depends_on) / 16 AS cost
                 FROM mutations y
                 WHERE y.organization_id = k.organization_id AND y.user_id = k.user_id
@@ -206,7 +206,7 @@ LEFT JOIN LATERAL (
         UNION ALL
         SELECT z.client_id, z.entity_type, coalesce(z.server_id, z.same_as), z.server_id_is_integer
         FROM local_ids z
-        -- a device's own id is represented by a UUID of version 8; others are not looked up
+        -- a device's local id is represented by a UUID of version 8, and only such UUIDs are looked up
         WHERE get_byte(uuid_send(r.client_id), 6) & 240 = 128
             AND z.organization_id = k.organization_id AND z.user_id = k.user_id AND z.client_id = r.client_id
             AND coalesce(z.server_id, z.same_as) IS NOT NULL
@@ -227,7 +227,7 @@ LEFT JOIN LATERAL (
 ) e ON true;
 
 -- lane_due
--- The due mutations of lanes that may have several in flight, in order, with the columns of ``heads``.
+-- Reads the due mutations of lanes that may have several in flight, in order, with the columns of ``heads``.
 -- $1 job, $2 organization_id, $3 user_id, $4 head_position, $5 room, $6 now
 SELECT k.job, m.id, m.accepted_at, m.device_id, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.max_attempts, m.conflict_resolution, m.endpoint, m.payload, m.headers, m.base_version, m.reference_ids, m.reference_types, m.revision, m.attempt_count, m.next_retry_at, m.resolution, m.is_outcome_unknown, m.conflict_retries, m.hold_count, m.held_since, m.sent_method, m.sent_endpoint, m.sent_payload, m.error, m.traceparent, m.key_user_id, i.client_ids, i.entity_types, i.server_ids, i.are_integers,
     e.organization_id, e.entity_type, e.id, e.id_is_integer, e.version, e.is_deleted, CASE WHEN m.base_version <> e.version THEN e.document END AS document, e.owner_id, e.client_id, e.updated_by, e.updated_on, e.run_base, e.etag, e.channels, e.feed_position
@@ -251,7 +251,7 @@ LEFT JOIN LATERAL (
         UNION ALL
         SELECT z.client_id, z.entity_type, coalesce(z.server_id, z.same_as), z.server_id_is_integer
         FROM local_ids z
-        -- a device's own id is represented by a UUID of version 8; others are not looked up
+        -- a device's local id is represented by a UUID of version 8, and only such UUIDs are looked up
         WHERE get_byte(uuid_send(r.client_id), 6) & 240 = 128
             AND z.organization_id = k.organization_id AND z.user_id = k.user_id AND z.client_id = r.client_id
             AND coalesce(z.server_id, z.same_as) IS NOT NULL
@@ -273,7 +273,7 @@ LEFT JOIN LATERAL (
 ORDER BY k.job, m.position;
 
 -- lane_windows
--- For each lane that may have several mutations in flight: the first pending mutation, and the time of the next retry.
+-- Reads the first pending mutation and the time of the next retry, for lanes that may have several mutations in flight.
 -- $1 job, $2 organization_id, $3 user_id, $4 head_position, $5 now
 SELECT k.job, w.position, w.accepted_at, w.next_retry_at, w.is_full
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organization_id, user_id, head_position)
@@ -301,7 +301,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int2[]) AS k (organization_i
 WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id;
 
 -- lane_write_attempts
--- Writes attempts; executed before the outcome is written.
+-- Writes attempts
 -- $1 organization_id, $2 user_id, $3 id, $4 revision, $5 number, $6 sent_at, $7 duration_ms, $8 status, $9 error, $10 outcome
 INSERT INTO attempts AS a (
     organization_id, user_id, mutation_id, slot, ordinal, revision, number, sent_at, duration_ms, status, error,
@@ -372,7 +372,7 @@ ORDER BY l.ready_at
 LIMIT $3;
 
 -- lanes_postpone
--- Postpones due lanes, except those that were claimed or released after they were read.
+-- Postpones due lanes, except lanes that were claimed or released after they were read.
 -- $1 organization_id, $2 user_id, $3 until, $4 now
 UPDATE lanes AS l
 SET ready_at = k.until
@@ -380,7 +380,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) AS k (organization_id, us
 WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.ready_at <= $4;
 
 -- lane_success_shape
--- Prevents a plan that gathers and sorts all mutations of the organization.
+-- A setting that prevents a plan that gathers and sorts all mutations of the organization.
 SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true),
     set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true);
 

@@ -92,13 +92,13 @@ WHERE o.place = 1 OR o.bytes_to <= 2097152
 ORDER BY o.created_at DESC, o.organization_id DESC, o.id DESC;
 
 -- operations_due
--- The due operations of all organizations except some (`except`), the one that has been due longest first
+-- The due operations of all organizations, except the organizations in `except`
 -- $1 now, $2 limit, $3 except
 SELECT x.organization_id, x.id, x.due_at FROM operations x
 WHERE x.due_at <= $1 AND x.organization_id <> ALL ($3::uuid[]) ORDER BY x.due_at LIMIT $2;
 
 -- operation_claim
--- Claims an operation that was due at `due_at` for a gateway (`owner`) until `until`, unless another gateway has claimed it since
+-- Claims an operation for a gateway (`owner`) until `until`
 -- $1 organization, $2 id, $3 due_at, $4 owner, $5 until, $6 now
 UPDATE operations AS o
 SET lease_owner = $4, lease_token = o.lease_token + 1, due_at = $5, started_at = coalesce(o.started_at, $6)
@@ -109,13 +109,13 @@ RETURNING o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_co
     o.created_at, o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
 
 -- operation_held
--- Whether the lease is valid: no other gateway has claimed the operation, and it has not ended.
+-- Returns a row if the lease is valid: no other gateway has claimed the operation, and the operation has not ended.
 -- $1 organization, $2 id, $3 token
 SELECT 1 FROM operations o
 WHERE o.organization_id = $1 AND o.id = $2 AND o.lease_token = $3 AND o.state = 'running';
 
 -- operation_count_done
--- Counts the mutations that a transaction has settled (`count`), in the same transaction.
+-- Adds the number of mutations that a transaction has settled (`count`), in the same transaction.
 -- $1 organization, $2 id, $3 count, $4 now
 UPDATE operations AS o SET done = o.done + $3, matched = o.matched + $3, changed_at = $4
 WHERE o.organization_id = $1 AND o.id = $2;
@@ -133,7 +133,7 @@ RETURNING o.organization_id, o.id, o.kind, o.statuses, o.entity_type, o.error_co
     o.created_at, o.started_at, o.changed_at, o.ended_at, o.total, o.total_is_more;
 
 -- operation_advance_entities
--- Ends a step of an evaluation: records the numbers of written and other entities and the position, and renews the lease.
+-- Ends a step of an evaluation: records the numbers of evaluated and skipped entities and the position, and renews the lease.
 -- $1 organization, $2 id, $3 token, $4 done, $5 skipped, $6 reasons, $7 entity, $8 due_at, $9 now
 UPDATE operations AS o
 SET matched = o.matched + $4 + $5, done = o.done + $4, skipped = o.skipped + $5, reasons = $6,
@@ -162,7 +162,7 @@ UPDATE operations AS o SET due_at = $4, lease_owner = NULL
 WHERE o.organization_id = $1 AND o.id = $2 AND o.lease_token = $3 AND o.state = 'running';
 
 -- operation_cancel
--- The gateway that works on the operation detects it in its next step.
+-- Ends an operation
 -- $1 organization, $2 id, $3 now
 UPDATE operations AS o
 SET state = 'cancelled', due_at = NULL, lease_owner = NULL, ended_at = $3, changed_at = $3

@@ -1,5 +1,5 @@
 -- now_troubled
--- The failed and the conflicting mutations, each counted up to `limit`, among at most as many pairs of an organization and a type.
+-- Counts the failed and the conflicting mutations
 -- $1 limit
 WITH RECURSIVE t AS MATERIALIZED (
     SELECT o.id AS organization_id, z.entity_type
@@ -59,14 +59,14 @@ SELECT (SELECT count(*) FROM (
     (SELECT count(*) FROM t) AS looked;
 
 -- now_lanes
--- The lanes that are halted, and those that wait for a moment after `now`; each counted up to `limit`.
+-- Counts the halted lanes, and the lanes that wait for a time after `now`
 -- $1 limit, $2 now
 SELECT (SELECT count(*) FROM (SELECT 1 FROM lanes l WHERE l.halted_by IS NOT NULL LIMIT $1) x) AS halted,
     (SELECT count(*) FROM (
         SELECT 1 FROM lanes l WHERE l.ready_at > $2 AND l.lease_owner IS NULL LIMIT $1) y) AS waiting;
 
 -- now_oldest
--- The lane whose mutations have waited longest, among the `limit` lanes that are due next.
+-- Among the `limit` lanes that are due next, selects the lane whose mutations have waited longest.
 -- $1 limit
 SELECT x.organization_id, x.user_id, x.queued_since
 FROM (
@@ -93,7 +93,7 @@ WHERE y.status IN ('pending', 'in_flight')
 LIMIT 1;
 
 -- now_replicas
--- The gateways with a heartbeat in the last `seconds` seconds, the latest first.
+-- The gateways with a heartbeat in the last `seconds` seconds, beginning with the latest heartbeat.
 -- $1 seconds
 SELECT g.id, g.seen_at FROM gateways g
 WHERE g.seen_at > clock_timestamp() - $1::int8 * interval '1 second'
@@ -114,7 +114,7 @@ ORDER BY o.id
 LIMIT $3;
 
 -- stuck_groups
--- Walks from group to group, with one look-up each, then counts the groups of the page.
+-- Finds each next group by one look-up, and then counts the mutations of the page's groups.
 -- $1 organizations, $2 after_types, $3 after_codes, $4 after_statuses, $5 walk, $6 limit, $7 counted, $8 statuses, $9 entity_type, $10 error_code, $11 error_status
 SELECT p.organization_id, p.entity_type, p.error_code, p.error_status, c.count, f.first_at, l.stuck_at, l.user_id,
     l.id, l.error, p.number
@@ -786,7 +786,7 @@ FROM (
 ) c;
 
 -- operation_no_edge
--- The edge of a page that nothing follows: no row.
+-- The edge of a page without a following page: no row.
 SELECT NULL::timestamptz AS stuck_at, NULL::uuid AS user_id, NULL::uuid AS id WHERE false;
 
 -- stuck_by_id
@@ -988,7 +988,7 @@ ORDER BY l.ready_at, l.organization_id, l.user_id
 LIMIT $4;
 
 -- recent_edge
--- The later of the last rows that a page reads in each of the two indexes; no row if a page reads both to their ends.
+-- A page reads a bounded number of rows in each of two indexes
 -- $1 organization, $2 at, $3 user, $4 id, $5 statuses, $6 scan
 SELECT m.at, m.user_id, m.id
 FROM (
@@ -1012,7 +1012,7 @@ ORDER BY m.at DESC, m.user_id DESC, m.id DESC
 LIMIT 1;
 
 -- recent_page
--- A page: the first rows of three parts, each with at most as many rows as the page.
+-- A page
 -- $1 organization, $2 at, $3 user, $4 id, $5 to_at, $6 to_user, $7 to_id, $8 scan, $9 statuses, $10 entity_type, $11 entity_id, $12 device, $13 limit
 SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
     m.error_status, m.attempt_count, m.accepted_at, m.sequence_number, m.version, m.at, m.position
@@ -1105,7 +1105,7 @@ ORDER BY l.user_id
 OFFSET $3 - 1 LIMIT 1;
 
 -- recent_page_of_id
--- No index has ids without users, so an id is looked up in one lane after another.
+-- Searches for an id in one lane after another, because no index has ids without users.
 -- $1 organization, $2 user, $3 scan, $4 id, $5 limit
 SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
     m.error_status, m.attempt_count, m.accepted_at, m.sequence_number, m.version, m.at, m.position
@@ -1180,7 +1180,7 @@ SELECT (EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id
                 OR EXISTS (SELECT 1 FROM devices x WHERE x.organization_id = $1 AND x.user_id = $2)) AS is_known, (EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id = $2)) AS is_let_in;
 
 -- explain_held
--- The grants by which a user holds any of some channels.
+-- The grants through which a user holds any of the given channels.
 -- $1 organization, $2 user, $3 channels
 SELECT g.name, g.role, g.source FROM channel_grants g
 WHERE g.organization_id = $1 AND g.user_id = $2 AND g.channel = ANY ($3::uuid[])

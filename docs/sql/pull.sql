@@ -1,12 +1,13 @@
 -- pull_numbers
--- The device's numbers of entities, as two arrays: the positions of ids in the request, and the numbers.
+-- Reads the local ids (numbers) by which the device identifies some entities.
 -- $1 organization, $2 user, $3 device, $4 entity_types, $5 firsts, $6 lasts, $7 ids
 SELECT array_agg(x.place) AS places, array_agg(x.local_id) AS local_ids
 FROM unnest($4::text[], $5::int4[], $6::int4[]) AS k (entity_type, first, last)
 CROSS JOIN LATERAL (
     SELECT e.place + k.first - 2 AS place, y.local_id
     FROM unnest(($7::text[])[k.first : k.last]) WITH ORDINALITY AS e (server_id, place)
-    -- not = ANY: planned while the table was small, that would always read all ids of the device
+    -- each id has its own look-up: PostgreSQL keeps the plan, and with `= ANY` a plan that was made on a small
+    -- table would always read all ids of the device
     CROSS JOIN LATERAL (SELECT s.* FROM (
             SELECT z.* FROM local_ids z
             WHERE z.organization_id = $1 AND z.server_id IS NOT NULL
@@ -22,7 +23,7 @@ CROSS JOIN LATERAL (
 ) x;
 
 -- pull_all_numbers
--- All numbers of a device, by type.
+-- Reads all local ids of a device, by type.
 -- $1 organization, $2 user, $3 device, $4 limit
 SELECT x.entity_type, array_agg(x.server_id::text) AS server_ids, array_agg(x.local_id) AS local_ids
 FROM (
@@ -34,7 +35,7 @@ FROM (
 GROUP BY x.entity_type;
 
 -- pull_taken
--- The highest number in use of each type, and the first numbers in use from a base on, up to a count.
+-- Reads the highest local id in use of each type, and the local ids in use from a base on, up to a count.
 -- $1 organization, $2 user, $3 device, $4 entity_types, $5 bases, $6 counts
 SELECT k.entity_type, h.highest, ARRAY(
     SELECT y.local_id
@@ -55,14 +56,14 @@ CROSS JOIN LATERAL (
 ) h;
 
 -- pull_pages
--- The outstanding pages of a device, and its last confirmed page.
+-- Reads the outstanding pages of a device, and its last confirmed page.
 -- $1 organization, $2 user, $3 device
 SELECT p.page, p.entity_types IS NOT NULL AS is_outstanding
 FROM local_id_pages p
 WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3;
 
 -- pull_rivals
--- The assignments of the outstanding pages.
+-- Reads the assignments of the outstanding pages.
 -- $1 organization, $2 user, $3 device
 SELECT p.page, p.since_page, p.counters, p.entity_types, p.local_ids, p.server_ids, p.are_integers
 FROM local_id_pages p
@@ -128,7 +129,7 @@ ORDER BY k.entity_type COLLATE "C", k.local_id
 ON CONFLICT  DO NOTHING;
 
 -- pull_confirm_second
--- Confirms numbers of entities for which the device already has another number.
+-- Confirms local ids of entities for which the device already has another local id.
 -- $1 organization, $2 user, $3 device, $4 page, $5 first, $6 last
 INSERT INTO local_ids AS l (
     organization_id, user_id, device_id, entity_type, local_id, same_as, server_id_is_integer)
@@ -154,7 +155,7 @@ DELETE FROM local_id_pages p
 WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3 AND p.page <> $4;
 
 -- devices_highest_ids
--- The highest local id of a device, by type.
+-- Reads the highest local id of a device for each type.
 -- $1 organization, $2 user, $3 device, $4 entity_types
 SELECT k.entity_type, (
     SELECT x.local_id FROM local_ids x
@@ -206,7 +207,7 @@ LEFT JOIN devices d ON d.organization_id = $1 AND d.user_id = $2 AND d.device_id
 WHERE o.id = $1;
 
 -- feed_news
--- Returns a single row without an entity if no entity has changed
+-- If no entity has changed, the result is a single row without an entity
 -- $1 organization, $2 after, $3 limit
 SELECT f.epoch, f.last_position, EXISTS (
         SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'channels')
@@ -266,7 +267,7 @@ WHERE EXISTS (SELECT FROM changed c WHERE c.channel IN (k.own, $5))
                 AND g.until IS NULL
             LIMIT 1
         ) h)
-    -- there may be further changes
+    -- if as many changes as the limit were found, further changes may exist
     OR (SELECT count(*) FROM (
         SELECT FROM entities x
         WHERE x.organization_id = $1 AND x.feed_position > $2 AND x.channels IS NOT NULL
@@ -274,7 +275,7 @@ WHERE EXISTS (SELECT FROM changed c WHERE c.channel IN (k.own, $5))
     ) x) >= $6::int8;
 
 -- changes_page
--- The first columns describe the feed, and the place at which the scan ended.
+-- Reads the feed
 -- $1 organization, $2 after, $3 entity_types, $4 owner, $5 scan, $6 limit, $7 bytes
 SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, w.looked_at, w.has_channels, e.feed_position,
     e.is_cut,
@@ -282,7 +283,7 @@ SELECT f.epoch, f.horizon, f.last_position, s.scanned, s.scanned_to, w.looked_at
     CASE WHEN e.owner_id = $4 THEN e.client_id END AS client_id, e.version, e.is_deleted, e.document,
     e.updated_at, e.updated_by, e.etag
 FROM feeds f
--- more than a page holds where something may not pass
+-- if the filter or the visibility can exclude entities, more entities are read than a page contains
 CROSS JOIN LATERAL (
     SELECT CASE WHEN cardinality($3::text[]) > 0 OR EXISTS (
         SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user')

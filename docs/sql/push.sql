@@ -4,7 +4,8 @@
 INSERT INTO lanes AS l (organization_id, user_id)
 SELECT k.organization_id, k.user_id
 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
--- CASE fixes the order: an organization is locked for a missing lane only, not by every push
+-- CASE fixes the order of evaluation: the organization is locked only if the lane is missing, and not by every
+-- push
 WHERE CASE
     WHEN (SELECT x.user_id FROM lanes x
           WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id) IS NULL
@@ -31,7 +32,7 @@ CROSS JOIN LATERAL (
 ) d;
 
 -- group_devices_of_one
--- Reads devices of one organization in a cluster.
+-- Reads devices of one organization in a Citus cluster.
 -- $1 organization, $2 users, $3 devices
 SELECT x.organization_id, x.user_id, x.device_id, x.accepted_sequence, x.last_seen_at, x.stray_ids
 FROM devices x
@@ -49,7 +50,7 @@ CROSS JOIN LATERAL (
         LIMIT $5
     ) y
 ) d
--- a subquery for each row; as NOT EXISTS it could become a join that reads all devices
+-- this subquery runs for each row; PostgreSQL could plan NOT EXISTS as a join that reads all devices
 WHERE (SELECT x.device_id FROM devices x
        WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.device_id = k.device_id
 ) IS NULL;
@@ -204,7 +205,7 @@ CROSS JOIN LATERAL (
 ) m;
 
 -- group_open_own
--- Finds the latest open mutations if some entities are named by a local id.
+-- Finds the latest open mutations for a group that names some entities by a local id.
 -- $1 push, $2 organization_id, $3 user_id, $4 entity_type, $5 local_id, $6 server_id, $7 device_id, $8 local_number
 SELECT k.push, m.id, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.position
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::text[], $5::uuid[], $6::text[], $7::uuid[], $8::int8[]) AS k (push, organization_id, user_id, entity_type, local_id, server_id, device_id, local_number)
@@ -253,7 +254,7 @@ SET accepted_sequence = excluded.accepted_sequence, last_seen_at = excluded.last
 INSERT INTO users AS u (organization_id, user_id, created_at)
 SELECT k.organization_id, k.user_id, $3
 FROM unnest($1::uuid[], $2::uuid[]) AS k (organization_id, user_id)
--- where an operator admits users, a push does not: this user may have just been excluded
+-- if an operator provisions users, a push adds no user, because the operator may have just excluded this user
 WHERE (SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = k.organization_id)
     IS DISTINCT FROM 'explicit'
 ON CONFLICT (organization_id, user_id) DO NOTHING;
@@ -264,7 +265,7 @@ INSERT INTO mutations AS m (
     organization_id, user_id, id, device_id, sequence_number, position, change_position, idempotency_key, fingerprint, fingerprint_places, operation, entity_type, local_id, local_number, server_id, server_id_is_integer, endpoint, payload, priority, max_attempts, conflict_resolution, base_version, status, version, response_status, created_at, synced_at, headers, resolution, error, last_error, traceparent, error_code, error_status, dependency_ids, depends_on, blocked_on, last_error_code, accepted_at, changed_at,
     stuck_at, reference_ids, reference_types)
 SELECT k.organization_id, k.user_id, k.id, k.device_id, k.sequence_number, k.position, k.change_position, k.idempotency_key, k.fingerprint, k.fingerprint_places, k.operation, k.entity_type, k.local_id, k.local_number, k.server_id, k.server_id_is_integer, k.endpoint, k.payload, k.priority, k.max_attempts, k.conflict_resolution, k.base_version, k.status, k.version, k.response_status, k.created_at, k.synced_at, k.headers, k.resolution, k.error, k.last_error, k.traceparent, k.error_code, k.error_status,
-    -- the ids of all rows come as one list, each row takes its slice
+    -- the ids of all rows are one list, and each row takes a slice of the list
     ($42::uuid[])[k.dependencies_from : k.dependencies_to], ($43::uuid[])[k.blockers_from : k.blockers_to],
     CASE WHEN k.blockers_to >= k.blockers_from THEN ($43::uuid[])[k.blockers_from] END,
     CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, $41, $41,
@@ -361,7 +362,7 @@ SELECT k.push, k.device_id, k.entity_type, k.local_id, l.local_id IS NOT NULL AS
         SELECT m.status = 'discarded' FROM mutations m
         WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = l.mutation_id), true)
     ELSE false END AS is_abandoned, l.client_id IS NOT NULL AS is_pinned,
-    -- not EXISTS: that may be answered from a hash table of all pages
+    -- a subquery that returns a value, because PostgreSQL could evaluate EXISTS by a hash table of all pages
     l.local_id IS NULL AND (
         SELECT p.page FROM local_id_pages p
         WHERE p.organization_id = k.organization_id AND p.user_id = k.user_id AND p.device_id = k.device_id
@@ -376,7 +377,7 @@ LEFT JOIN LATERAL (
 ) l ON true;
 
 -- group_compared_local_ids
--- Reads local ids that are needed only to compare repeats, including those of deleted entities.
+-- Reads local ids that are only needed to compare repeats, including the ids of deleted entities.
 -- $1 push, $2 organization_id, $3 user_id, $4 device_id, $5 entity_type, $6 local_id, $7 retired_id
 SELECT k.push, k.device_id, k.entity_type, k.local_id, l.server_id, l.server_id_is_integer
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int8[], $7::uuid[]) AS k (push, organization_id, user_id, device_id, entity_type, local_id, retired_id)
@@ -450,7 +451,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int8[], $6::text
 ON CONFLICT (organization_id, user_id, device_id, entity_type, local_id) DO NOTHING;
 
 -- group_pin_local_ids
--- Stores the UUIDs of local ids, by which waiting mutations find them.
+-- Stores the UUIDs by which waiting mutations find local ids.
 -- $1 organization_id, $2 user_id, $3 device_id, $4 entity_type, $5 local_id, $6 client_id
 UPDATE local_ids AS l
 SET client_id = k.client_id
@@ -615,7 +616,7 @@ THEN coalesce(pg_column_size(r.document), 0) ELSE coalesce(CASE WHEN pg_column_c
 ) q;
 
 -- push_lock_own_entities
--- Locks the entities of ``lockBounded``, and those named by a device's local id
+-- Locks the entities of ``lockBounded``, and entities that are named by a device's local id.
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 own_organization_id, $9 own_user_id, $10 own_device_id, $11 own_entity_type, $12 own_local_id, $13 bytes
 WITH found AS MATERIALIZED (
     SELECT r.*, row_number() OVER () AS place
@@ -953,7 +954,7 @@ SET version = excluded.version, is_deleted = excluded.is_deleted, document = exc
     owner_id = excluded.owner_id;
 
 -- group_make_entities_in_channels
--- Inserts new entities as ``makeEntities`` does, with their channels.
+-- Inserts new entities with their channels
 -- $1 organization_id, $2 entity_type, $3 id, $4 id_is_integer, $5 version, $6 is_deleted, $7 document, $8 before_end, $9 owner_id, $10 client_id, $11 updated_by, $12 updated_on, $13 run_base, $14 etag, $15 channels, $16 now
 INSERT INTO entities AS e (organization_id, entity_type, id, id_is_integer, version, is_deleted, document, feed_position, owner_id,
     client_id, updated_by, updated_on, run_base, created_at, updated_at, etag, channels)
@@ -991,7 +992,7 @@ USING unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_t
 WHERE r.organization_id = k.organization_id AND r.entity_type = k.entity_type AND r.id = k.id;
 
 -- entity_references_find
--- Follows each reference once, so that the search ends even if references form a cycle
+-- The search follows each reference once, so that it ends even if references form a cycle
 -- $1 organization, $2 types, $3 ids, $4 cascading_types, $5 cascading_members, $6 limit
 WITH RECURSIVE found AS (
     SELECT x.to_type, x.to_id, x.entity_type, x.id, x.member
@@ -1026,7 +1027,7 @@ CROSS JOIN LATERAL (
 ) l;
 
 -- lanes_lock_of_one
--- Locks lanes of one organization in a cluster.
+-- Locks lanes of one organization in a Citus cluster.
 -- $1 organization, $2 users
 SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.lease_step, x.in_flight_id, x.head_position, x.queued_since
 FROM lanes x
@@ -1063,7 +1064,7 @@ ON CONFLICT (organization_id, user_id) DO UPDATE
 SET next_position = excluded.next_position, change_position = excluded.change_position, queued_count = excluded.queued_count, open_count = excluded.open_count, halted_by = excluded.halted_by, ready_at = excluded.ready_at, lease_owner = excluded.lease_owner, lease_token = excluded.lease_token, lease_step = excluded.lease_step, in_flight_id = excluded.in_flight_id, head_position = excluded.head_position, queued_since = excluded.queued_since;
 
 -- quotas_mutations
--- The remaining quotas of users, read under the locks of their lanes.
+-- Reads the remaining quotas of users, under the locks of their lanes.
 -- $1 push, $2 organization_id, $3 user_id
 SELECT k.push, q.missing, q.as_of
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[]) AS k (push, organization_id, user_id)
@@ -1081,7 +1082,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::timestamptz[]) AS k (organiz
 ON CONFLICT (organization_id, user_id) DO UPDATE SET missing = excluded.missing, as_of = excluded.as_of;
 
 -- quotas_no_flush
--- Lets a commit return before it is written to the disk.
+-- Allows a commit to return before it is written to the disk.
 SELECT set_config('synchronous_commit', 'off', true);
 
 -- quotas_make_requests

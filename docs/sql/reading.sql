@@ -39,11 +39,11 @@ WHERE m.past < 1
 ORDER BY m.position;
 
 -- order_shape
--- Disables sorting, because an index has the required order.
+-- Disables sorting, because an index already has the required order.
 SELECT set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true);
 
 -- mutations_organization_edge
--- Finds the last mutation that a page reads; returns no row if there are fewer mutations.
+-- Finds the last mutation that a page reads
 -- $1 organization, $2 after_user, $3 after_position, $4 scan
 SELECT x.user_id, x.position
 FROM mutations x
@@ -52,7 +52,7 @@ ORDER BY x.user_id, x.position
 OFFSET $4 - 1 LIMIT 1;
 
 -- mutations_organization_list
--- Lists mutations over all users, in the same form as the list of one user.
+-- Lists mutations over all users, in the same form as a user's list.
 -- $1 organization, $2 after_user, $3 after_position, $4 to_user, $5 to_position, $6 statuses, $7 device, $8 entity_type, $9 user, $10 limit, $11 bytes
 SELECT m.user_id, m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
     m.base_version, m.last_error, m.last_error_code, m.created_at,
@@ -84,7 +84,7 @@ WHERE m.past < 1
 ORDER BY m.user_id, m.position;
 
 -- mutations_records
--- Reads records, with the contents of as many records as the limit `bytes` permits.
+-- Reads records
 -- $1 organization, $2 user, $3 ids, $4 bytes, $5 all_bytes
 WITH found AS MATERIALIZED (
     SELECT x.id, x.accepted_at, x.idempotency_key, x.device_id, x.sequence_number, x.position, x.operation, x.entity_type, x.local_id, x.local_number, x.server_id, x.server_id_is_integer, x.status, x.revision, x.version, x.etag, x.attempt_count, x.next_retry_at, x.depends_on, x.resolution, x.response_status, x.response_body, x.error, x.fingerprint, x.fingerprint_places, x.synced_at, x.blocked_on
@@ -135,7 +135,7 @@ WHERE i.organization_id = $1 AND i.user_id = $2 AND i.client_id = ANY ($3::uuid[
 ORDER BY i.client_id, i.entity_type;
 
 -- mappings_lookup_numbers
--- For an id without a server id, it also reads the create's state, which shows whether the id will get one.
+-- For an id without a server id, the statement also reads the create's state, which determines whether the id will get a server id.
 -- $1 organization, $2 user, $3 device, $4 entity_type, $5 local_ids
 SELECT k.local_id, coalesce(l.server_id, l.same_as) AS server_id, l.server_id_is_integer,
     CASE WHEN coalesce(l.server_id, l.same_as) IS NOT NULL THEN 'resolved'
@@ -153,7 +153,7 @@ CROSS JOIN LATERAL (
 ORDER BY k.local_id;
 
 -- mappings_list
--- The first columns describe the lane, and the place at which a scan was cut off.
+-- Lists mappings
 -- $1 organization, $2 user, $3 position, $4 client, $5 entity_type, $6 statuses, $7 scan, $8 limit
 WITH s AS MATERIALIZED (
     SELECT x.client_id, x.entity_type, x.server_id, x.server_id_is_integer, x.status, x.mutation_id,
@@ -185,7 +185,7 @@ WHERE f.organization_id = $1
 ORDER BY i.change_position, i.client_id, i.entity_type;
 
 -- backlog_lane
--- The lane, and its head.
+-- Reads the lane, and its head.
 -- $1 organization, $2 user
 SELECT x.organization_id, x.user_id, x.next_position, x.change_position, x.queued_count, x.open_count, x.halted_by, x.ready_at, x.lease_owner, x.lease_token, x.lease_step, x.in_flight_id, x.head_position, x.queued_since,
     EXISTS (SELECT 1 FROM upstreams u WHERE u.organization_id = $1) AS has_upstream,
@@ -228,7 +228,7 @@ ORDER BY d.last_seen_at DESC, d.device_id
 LIMIT $3;
 
 -- backlog_counts
--- Counts the mutations by device and status, with the first mutation of each count.
+-- Counts the mutations by device and status, and returns the first mutation of each count.
 -- $1 organization, $2 user, $3 limit
 WITH o AS MATERIALIZED (
     SELECT x.device_id, x.status, x.position
@@ -301,7 +301,7 @@ WITH RECURSIVE walk (
 SELECT * FROM walk LIMIT $4;
 
 -- settledness_front
--- Failed and conflicting mutations at the front of the lane.
+-- Reads failed and conflicting mutations at the front of the lane.
 -- $1 organization, $2 user
 SELECT m.id, m.status::text, m.position, m.entity_type, m.local_id, m.local_number, m.server_id::text,
     m.server_id_is_integer, CASE WHEN m.status = 'blocked' THEN (CASE WHEN cardinality(m.depends_on) > 32
@@ -320,7 +320,7 @@ FROM (
 WHERE m.status IN ('failed', 'conflict');
 
 -- now_of_organizations
--- The counts of the organizations in `organizations`, each up to `limit`.
+-- Reads the counts of the organizations in `organizations`, each up to `limit`.
 -- $1 organizations, $2 limit
 SELECT k.organization_id, m.failed, m.conflict, m.looked, h.halted
 FROM unnest($1::uuid[]) AS k (organization_id)

@@ -2,7 +2,7 @@
 -- $1 owner, $2 now, $3 expires_at, $4 is_due, $5 latest_expiry, $6 latest_due
 UPDATE retention_runs AS r
 SET owner = $1, token = r.token + 1, expires_at = $3, started_at = $2
--- a moment that is too far ahead was written by a clock that was wrong, or when runs were to be rarer
+-- times that are too late are ignored: the clock was wrong when they were written, or the interval was longer
 WHERE r.name = 'retention' AND (r.expires_at IS NULL OR r.expires_at <= $2 OR r.expires_at > $5)
     AND ($4 OR r.due_at IS NULL OR r.due_at <= $2 OR r.due_at > $6)
 RETURNING r.token;
@@ -26,7 +26,7 @@ WHERE r.name = 'retention' AND r.owner = $1 AND r.token = $2;
 UPDATE retention_runs AS r SET due_at = $1 WHERE r.name = 'retention';
 
 -- retention_opening
--- Sets a transaction's time limit for locking a lane, and plans by index as in `Query.planByIndex`.
+-- Sets a transaction's time limit for locking a lane, and disables plans without indexes, as in `Query.planByIndex`.
 -- $1 lock_timeout
 SELECT set_config('lock_timeout', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true),
     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
@@ -63,7 +63,7 @@ FROM (
 ) o
 LEFT JOIN LATERAL (
     SELECT x.shrunk_user, x.shrunk_id, x.mapping_user, x.mapping_client,
-        -- what lies ahead was written by a clock that was wrong
+        -- a time in the future is ignored, because it was written while a clock was wrong
         CASE WHEN x.shrunk_until <= $3 THEN x.shrunk_until END AS shrunk_until,
         CASE WHEN x.mappings_seen_at <= $3 THEN x.mappings_seen_at END AS mappings_seen_at
     FROM retention_places x
@@ -142,7 +142,7 @@ ON CONFLICT (organization_id) DO UPDATE
 SET shrunk_until = excluded.shrunk_until, shrunk_user = excluded.shrunk_user, shrunk_id = excluded.shrunk_id;
 
 -- retention_delete_mutations
--- Keeps mutations for which other mutations still wait: if a lane's worker was lost before it released all waiting mutations, the lane still needs them
+-- Deletes mutations together with the history of their attempts.
 -- $1 organization_id, $2 user_id, $3 id
 WITH past AS (
     DELETE FROM attempts AS a
@@ -168,7 +168,7 @@ CROSS JOIN LATERAL (
 ORDER BY k.entity_type, k.id;
 
 -- retention_devices
--- The devices with local ids
+-- Selects the devices with local ids
 -- $1 organization, $2 after_user, $3 after_device, $4 limit
 SELECT d.user_id, d.device_id
 FROM devices d
@@ -177,7 +177,7 @@ ORDER BY d.user_id, d.device_id
 LIMIT $4;
 
 -- retention_named_local_ids
--- Lanes without open mutations need no id, so only devices of the other lanes are searched.
+-- Selects local ids that open mutations may contain
 -- $1 organization_id, $2 entity_type, $3 id, $4 organization
 WITH d AS MATERIALIZED (
     SELECT z.user_id, v.device_id
@@ -347,7 +347,7 @@ ORDER BY e.updated_at, e.entity_type, e.id::text COLLATE "C"
 LIMIT $6;
 
 -- retention_delete_stays_of_tombstones
--- Deletes the channel stays of tombstones that are about to be deleted.
+-- Deletes the rows that record the channels of tombstones
 -- $1 organization_id, $2 entity_type, $3 id, $4 feed_position
 DELETE FROM entity_channels AS s
 USING (
@@ -363,7 +363,7 @@ USING (
 WHERE s.organization_id = e.organization_id AND s.channel = ANY (e.channels) AND s.changed_at = e.feed_position;
 
 -- retention_delete_tombstones
--- An entity that was written since it was read has another position, and stays.
+-- An entity stays if it was written after it was read, because its position is then different.
 -- $1 organization_id, $2 entity_type, $3 id, $4 feed_position
 DELETE FROM entities AS e
 USING unnest($1::uuid[], $2::text[], $3::text[], $4::int8[]) AS k (organization_id, entity_type, id, feed_position)
@@ -390,7 +390,7 @@ WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.clie
             ) f) THEN true END;
 
 -- retention_keep_mappings_of_tombstones
--- Records a use of the other mappings
+-- Records a use of the mappings that stay
 -- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 server_id, $6 now
 UPDATE id_mappings AS i
 SET last_used_at = $6
@@ -404,10 +404,10 @@ WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.clie
 UPDATE feeds AS f SET horizon = greatest(f.horizon, $2) WHERE f.organization_id = $1;
 
 -- retention_mappings
--- Reads all mappings of a client id together: a page ends only after all types of its last client id.
+-- Reads a page of mappings
 -- $1 organization, $2 after_user, $3 after_client, $4 cutoff, $5 limit
 SELECT i.user_id, i.client_id, i.entity_type, coalesce(i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < $4
-        -- not EXISTS: that may be answered from a hash table of all entities
+        -- with EXISTS, the planner could hash all entities
         AND (SELECT e.id FROM entities e
              WHERE e.organization_id = i.organization_id AND e.entity_type = i.entity_type AND e.id = i.server_id
              LIMIT 1) IS NULL
@@ -434,7 +434,7 @@ DELETE FROM id_mappings AS i
 USING unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[]) AS k (organization_id, user_id, client_id, entity_type)
 WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.client_id = k.client_id
     AND i.entity_type = k.entity_type AND CASE WHEN i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < $5
-        -- not EXISTS: that may be answered from a hash table of all entities
+        -- with EXISTS, the planner could hash all entities
         AND (SELECT e.id FROM entities e
              WHERE e.organization_id = i.organization_id AND e.entity_type = i.entity_type AND e.id = i.server_id
              LIMIT 1) IS NULL
@@ -483,7 +483,7 @@ WHERE m.changed_at < $4;
 -- $1 organization_id, $2 user_id, $3 id
 UPDATE mutations AS m
 SET payload = NULL, headers = NULL, sent_payload = NULL,
-    last_error = 'discarded by retention, for nobody settled it in time'
+    last_error = 'discarded by retention, because it was not settled in time'
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (organization_id, user_id, id)
 WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id = k.id;
 

@@ -19,7 +19,7 @@ WHERE typnamespace = to_regnamespace(quote_ident(current_schema())) AND typname 
 ORDER BY 1;
 
 -- cluster_is_there
--- Detects whether the tables are distributed: each distributed table has a trigger of the extension.
+-- Detects whether the tables are distributed, by the extension's trigger on each distributed table.
 SELECT EXISTS (
     SELECT FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
     WHERE t.tgrelid = to_regclass('organizations') AND p.proname = 'citus_truncate_trigger');

@@ -1,5 +1,5 @@
 -- organization_keys_read
--- The keys of organizations, oldest first.
+-- Reads the keys of organizations, oldest first.
 -- $1 organizations
 SELECT k.organization_id, k.number, k.master_key, k.wrapped_key
 FROM unnest($1::uuid[]) AS o (organization_id)

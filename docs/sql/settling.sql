@@ -49,7 +49,7 @@ WHERE m.organization_id = $1 AND m.user_id = $2 AND m.synced_at IS NULL AND m.de
 ORDER BY m.position;
 
 -- settle_waiters
--- The mutations blocked on a mutation.
+-- Reads the mutations that are blocked on a mutation.
 -- $1 organization, $2 user, $3 blocker
 SELECT m.id, m.position, m.accepted_at, m.status, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.depends_on
 FROM mutations m
@@ -69,7 +69,7 @@ WHERE m.status <> 'succeeded'
     AND (m.status <> 'discarded' OR m.resolution IS DISTINCT FROM 'server_wins');
 
 -- settle_needs
--- Finds mutations that need one of some client ids, each id with its type.
+-- Finds mutations that need one of some client ids
 -- $1 organization, $2 user, $3 ids, $4 client_ids, $5 entity_types
 SELECT m.id, c.client_id
 FROM unnest($3::uuid[]) AS k (id)
@@ -107,7 +107,7 @@ CROSS JOIN LATERAL (
 WHERE m.reference_ids IS NULL AND m.reference_types IS NULL AND starts_with(m.payload::text, $4);
 
 -- settle_is_newer
--- Whether an entity was written after mutation `mutation` last changed.
+-- Reads whether an entity was written after the last change of the mutation `mutation`.
 -- $1 organization, $2 user, $3 mutation, $4 entity_type, $5 entity
 SELECT e.updated_at > m.changed_at AS is_newer
 FROM mutations m
@@ -119,7 +119,7 @@ CROSS JOIN LATERAL (
 WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = $3;
 
 -- settle_current
--- The entities that replace mutations to be discarded, if the user is allowed to see them.
+-- Reads the current state of the entities of mutations to be discarded, if the user may see these entities.
 -- $1 organization, $2 user, $3 ids, $4 bytes, $5 error_bytes
 WITH found AS MATERIALIZED (
     SELECT m.id AS mutation_id, m.error, k.place, e.*,
@@ -193,7 +193,7 @@ THEN coalesce(pg_column_size(r.error), 0) ELSE coalesce(CASE WHEN pg_column_comp
 ORDER BY q.place;
 
 -- settle_restart
--- Writes mutations that run again, with all traces of earlier attempts cleared.
+-- Writes mutations that run again
 -- $1 organization, $2 user, $3 change_position, $4 now, $5 id, $6 status, $7 revision, $8 is_outcome_unknown, $9 endpoint, $10 payload, $11 resolution, $12 sent_method, $13 sent_endpoint, $14 sent_payload, $15 blockers_from, $16 blockers_to, $17 references_from, $18 references_to, $19 has_references, $20 server_id, $21 server_id_is_integer, $22 blockers, $23 references, $24 types
 INSERT INTO mutations AS m (
     organization_id, user_id, id, device_id, sequence_number, position, idempotency_key, fingerprint, operation,
@@ -212,7 +212,8 @@ SELECT m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.pos
     CASE WHEN k.has_references THEN ($24::text[])[k.references_from : k.references_to]
         ELSE m.reference_types END,
     k.resolution,
-    -- what the client's way goes over stays to be seen
+    -- if a person resolves a conflict for the client, the conflict's error is kept, so that the overridden
+    -- state remains visible
     CASE WHEN k.resolution IS NOT NULL THEN m.error END, k.sent_method, k.sent_endpoint, k.sent_payload,
     coalesce(k.server_id, m.server_id),
     CASE WHEN k.server_id IS NULL THEN m.server_id_is_integer ELSE k.server_id_is_integer END
@@ -235,7 +236,7 @@ SET status = excluded.status, revision = excluded.revision, is_outcome_unknown =
     change_position = excluded.change_position, changed_at = excluded.changed_at;
 
 -- settle_end_back_off
--- Makes mutations due that wait for a retry.
+-- Ends the back-off of mutations: a mutation that waits for its next attempt becomes due now.
 -- $1 organization_id, $2 user_id, $3 id, $4 change_position, $5 now
 UPDATE mutations AS m
 SET next_retry_at = NULL, change_position = k.change_position, changed_at = $5
@@ -282,7 +283,7 @@ SELECT m.organization_id, m.user_id, m.id, m.device_id, m.sequence_number, m.pos
     CASE WHEN k.status = 'blocked' THEN ($13::uuid[])[k.blockers_from] END,
     coalesce(k.error, m.error),
     coalesce(k.last_error, m.last_error), coalesce(k.last_error_code, m.last_error_code),
-    -- an outcome that the gateway decided without an answer has status 0
+    -- if the gateway decided an outcome without a response of the upstream, `error_status` is 0
     CASE WHEN k.error_code IS NULL THEN m.stuck_at ELSE $4::timestamptz END, coalesce(k.error_code, m.error_code),
     CASE WHEN k.error_code IS NULL THEN m.error_status ELSE 0 END
 FROM unnest($5::uuid[], $6::text[], $7::json[], $8::text[], $9::int2[], $10::text[], $11::int4[], $12::int4[]) AS k (id, status, error, last_error, last_error_code, error_code, blockers_from, blockers_to)

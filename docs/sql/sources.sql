@@ -14,7 +14,7 @@ WHERE t.organization_id = $1
 ORDER BY t.id DESC;
 
 -- admin_make_service_token
--- Locks the organization's row: a purged organization accepts no new rows.
+-- Adds a token, and locks the organization's row
 -- $1 organization, $2 id, $3 source, $4 secret_hash, $5 now
 INSERT INTO service_tokens AS t (organization_id, id, source, secret_hash, created_at)
 SELECT $1::uuid, $2::uuid, $3::text, $4::bytea, $5::timestamptz
@@ -36,7 +36,7 @@ DELETE FROM service_tokens WHERE organization_id = $1 AND id IN (
     OFFSET $2);
 
 -- sources_due
--- The sources that a worker should process, the longest waiting first.
+-- Finds the due sources of active organizations, the longest waiting first.
 -- $1 kind, $2 now, $3 after, $4 after_organization, $5 after_name, $6 limit
 SELECT s.organization_id, s.name, s.next_run_at
 FROM sources s
@@ -61,7 +61,7 @@ RETURNING s.settings, s.secret, s.state, s.lease_token, s.failure_count, s.last_
 UPDATE sources AS s SET leased_until = $4, next_run_at = $4 WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL;
 
 -- sources_is_held
--- Whether a worker still has its source: no operator has changed or disabled it, and its organization is served.
+-- Returns a row if the worker still has the source, the source is enabled, and the organization is active.
 -- $1 organization, $2 name, $3 token
 SELECT 1
 FROM sources s
@@ -71,7 +71,7 @@ CROSS JOIN LATERAL (
 WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL AND s.status = 'enabled';
 
 -- sources_note
--- Records the position of a worker without a success.
+-- Writes the position of a worker, without recording a success.
 -- $1 organization, $2 name, $3 token, $4 until, $5 state
 UPDATE sources AS s SET leased_until = $4, next_run_at = $4, state = $5 WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL;
 
@@ -102,7 +102,7 @@ WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased
 UPDATE sources AS s SET leased_until = NULL, next_run_at = $4 WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL;
 
 -- sources_followed
--- The sources that follow databases, for an examination.
+-- Selects the enabled sources that follow databases, for an examination.
 -- $1 limit
 SELECT s.organization_id, s.name, s.settings, s.secret, s.state
 FROM sources s
@@ -114,7 +114,7 @@ ORDER BY s.organization_id, s.name
 LIMIT $1;
 
 -- sources_census
--- Counts sources over all served organizations, for metrics.
+-- Counts the sources of all active organizations, for metrics.
 SELECT s.kind, count(*) FILTER (WHERE s.status = 'enabled' AND s.failing_since IS NULL) AS ok,
     count(*) FILTER (WHERE s.status = 'enabled' AND s.failing_since IS NOT NULL) AS failing,
     count(*) FILTER (WHERE s.status = 'disabled') AS disabled,
@@ -211,6 +211,6 @@ RETURNING s.name, s.kind, s.status, s.settings, s.secret IS NOT NULL AS has_secr
 DELETE FROM sources WHERE organization_id = $1 AND name = $2;
 
 -- restore_sources
--- The sources that read a slot
+-- Selects the sources that read a slot
 SELECT s.organization_id, s.name, s.status, s.state FROM sources s
 WHERE s.kind = 'postgres' ORDER BY s.organization_id, s.name;

@@ -1,5 +1,5 @@
 -- users_list
--- Reads the first users from `first` on, from each table that may have a user's only row.
+-- Reads users from `first` on
 -- $1 organization, $2 first, $3 limit
 SELECT k.user_id, u.created_at,
     (SELECT max(d.last_seen_at) FROM devices d WHERE d.organization_id = $1 AND d.user_id = k.user_id)
@@ -337,7 +337,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- export_standing
--- Whether any data of the user are stored, the user into whom this user was joined, and the users who were joined into this user.
+-- Returns whether any data of the user are stored, the user into whom this user was joined, and the users who were joined into this user.
 -- $1 organization, $2 user
 SELECT (SELECT j.into_id FROM user_joins j
         WHERE j.organization_id = $1 AND j.user_id = $2 AND j.closed_until IS NULL) AS into_id,
@@ -351,7 +351,7 @@ SELECT (SELECT j.into_id FROM user_joins j
         WHERE j.organization_id = $1 AND j.into_id = $2 AND j.closed_until IS NULL) AS joined;
 
 -- erase_operations
--- Removes the user and the user's mutations from operations that contain their ids; the operations stay.
+-- Removes the user and the ids of the user's mutations from operations
 -- $1 organization, $2 user, $3 user_hash, $4 limit
 WITH own AS MATERIALIZED (
     SELECT o.id, ARRAY(
@@ -378,7 +378,7 @@ WITH own AS MATERIALIZED (
 SELECT count(*) FILTER (WHERE $3::bytea IS NOT NULL AND $4::int8 > 0) AS count FROM gone;
 
 -- erase_user_subjects
--- The parameters are those of ``StoredTable/Erase/batches(_:keep:)``.
+-- Deletes the user's subjects
 -- $1 organization, $2 user, $3 user_hash, $4 limit
 WITH gone AS (
     DELETE FROM user_subjects AS x
@@ -522,7 +522,7 @@ WITH gone AS (
 ) SELECT count(*) FILTER (WHERE $3::bytea IS NOT NULL) AS count FROM gone;
 
 -- erase_keep_names
--- Inserts the hashes of names, and of the values that the names identify.
+-- Inserts the hashes of erased ids, each with the hash of the value that the id identifies.
 -- $1 organization, $2 user_hash, $3 hashes, $4 known_hashes
 INSERT INTO erased_names AS n (organization_id, user_hash, name_hash, fingerprint_hash)
 SELECT $1::uuid, $2::bytea, k.name_hash, k.fingerprint_hash
@@ -530,7 +530,7 @@ FROM unnest($3::bytea[], $4::bytea[]) AS k (name_hash, fingerprint_hash)
 ON CONFLICT (organization_id, user_hash, name_hash) DO NOTHING;
 
 -- erase_keep_subjects
--- Keeps hashes of subjects, which are all that remains of them.
+-- Stores the hashes of deleted subjects
 -- $1 organization, $2 user_hash, $3 hashes, $4 known_hashes
 INSERT INTO erased_subjects AS s (organization_id, subject_hash, user_hash)
 SELECT $1::uuid, k.subject_hash, $2::bytea
@@ -606,7 +606,7 @@ DELETE FROM user_joins AS j
 WHERE j.organization_id = $1 AND (j.user_id = ANY ($2::uuid[]) OR j.into_id = ANY ($2::uuid[]));
 
 -- audit_erase_user
--- Replaces erased users by their hashes, and removes the targets of their acts, which may name their rows.
+-- Replaces erased users by their hashes, and removes the targets of actions on these users, because targets may name the users' rows.
 -- $1 organization, $2 users
 UPDATE audit AS a
 SET user_hash = sha256(uuid_send($1::uuid) || uuid_send(a.user_id::uuid)), user_id = NULL,
@@ -620,7 +620,7 @@ SET into_hash = sha256(uuid_send($1::uuid) || uuid_send(a.into_id::uuid)), into_
 WHERE a.organization_id = $1 AND a.into_id = ANY ($2::uuid[]);
 
 -- erase_retention_places
--- Retention's stored position contains a user's id
+-- Removes a user's id from the positions that retention has stored
 -- $1 organization, $2 users
 UPDATE retention_places AS p
 SET mapping_client = CASE WHEN p.mapping_user = ANY ($2::uuid[]) THEN NULL ELSE p.mapping_client END,
@@ -671,7 +671,7 @@ UPDATE attempts AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id
 UPDATE rejections AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id = $2;
 
 -- join_mappings
--- Records a use of each mapping, because the mutations that named it get positions after those of younger mutations (``MappingNeed``).
+-- Moves the mappings, and records the merge as a use of each mapping.
 -- $1 organization, $2 user, $3 into, $4 changes, $5 now
 UPDATE id_mappings AS i
 SET user_id = $3, last_used_at = $5,
@@ -687,7 +687,7 @@ UPDATE local_ids AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_i
 UPDATE local_id_pages AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id = $2;
 
 -- join_grants
--- The other user gets the user's grants, and a grant of the user's own channel, from a new position on, so that the devices of both users receive the entities
+-- Moves the grants of the merged user (`user`) to the other user (`into`), and grants the merged user's own channel to the other user.
 -- $1 organization, $2 user, $3 into
 WITH raised AS (
     UPDATE feeds AS f SET last_position = f.last_position + 1
@@ -819,7 +819,7 @@ SELECT coalesce((SELECT o.settings ->> 'provisioning' FROM organizations o WHERE
     ) y));
 
 -- erase_facts
--- Reads the facts about a user that an erasure requires; `migration` and `seconds` have the same meaning as in ``JoinStatements/facts``.
+-- Reads the facts about a user that an erasure requires
 -- $1 organization, $2 user, $3 migration, $4 seconds
 SELECT (EXISTS (SELECT 1 FROM users x WHERE x.organization_id = $1 AND x.user_id = $2)
                 OR EXISTS (SELECT 1 FROM lanes x WHERE x.organization_id = $1 AND x.user_id = $2)
@@ -846,7 +846,7 @@ RETURNING e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.w
     e.finished_at;
 
 -- erase_lock_entities
--- Locks entities, in the order given, that a user owns or wrote last, and returns which of them are deleted.
+-- Locks entities in the given order, if the user owns them or wrote them last
 -- $1 organization, $2 user, $3 types, $4 ids
 SELECT e.entity_type, e.id, g.goes,
     CASE WHEN NOT g.goes AND e.owner_id = $2 AND e.document::text ~ '^"sluice-sealed:1:[0-9]+[.]' THEN e.document END
@@ -865,7 +865,7 @@ CROSS JOIN LATERAL (
 ) g;
 
 -- erase_write_entities
--- Deletes locked entities or removes their owner, and moves them to the feed's end, so that devices receive them.
+-- Deletes locked entities, or removes the user from them
 -- $1 organization, $2 user, $3 types, $4 ids, $5 goes, $6 feed_end, $7 no_user, $8 now
 UPDATE entities AS e
 SET is_deleted = e.is_deleted OR k.goes,
@@ -915,7 +915,7 @@ RETURNING e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.w
     e.finished_at;
 
 -- erase_followers
--- Records completed erasures of the users who were joined into the user, because they are erased with the user.
+-- Records the erasure of each user who was joined into the erased user, because joined users are erased together with that user.
 -- $1 organization, $2 users, $3 started_at, $4 finished_at
 INSERT INTO user_erasures AS e (organization_id, user_hash, started_at, state, finished_at)
 SELECT $1::uuid, sha256(uuid_send($1::uuid) || uuid_send(k.id)), $3, 'done', $4
@@ -923,7 +923,7 @@ FROM unnest($2::uuid[]) AS k (id)
 ON CONFLICT (organization_id, user_hash) DO NOTHING;
 
 -- erase_due
--- Reads the erasures that no gateway processes, of all organizations, the longest due first, without locks.
+-- Reads the due erasures of all organizations, beginning with the erasure that has been due longest
 -- $1 now, $2 limit, $3 organizations, $4 asks_upstream
 SELECT x.organization_id, x.user_hash, x.due_at FROM user_erasures x
 WHERE x.due_at <= $1 AND (x.state <> 'telling' OR $4::bool AND x.organization_id <> ALL ($3::uuid[]))
@@ -943,7 +943,7 @@ SELECT count(*) AS count, min(y.started_at) AS since FROM (
     SELECT x.started_at FROM user_erasures x WHERE x.due_at IS NOT NULL ORDER BY x.due_at LIMIT 1000) y;
 
 -- erase_endpoint
--- Whether the upstream requires a notification.
+-- Returns a row if the upstream must be notified of erasures.
 -- $1 organization
 SELECT 1 FROM upstreams WHERE organization_id = $1 AND erase_endpoint IS NOT NULL;
 
@@ -1010,7 +1010,7 @@ SELECT j.user_id, j.into_id, j.started_at, j.closed_until, j.feed_end, j.finishe
 WHERE j.organization_id = $1 AND j.user_id = $2 AND j.into_id = $3 FOR UPDATE;
 
 -- join_leave_lanes
--- Deletes the user's lane once all rows are the target's.
+-- Deletes the user's lane after all rows have moved to the target.
 -- $1 organization, $2 user
 DELETE FROM lanes WHERE organization_id = $1 AND user_id = $2;
 
@@ -1035,7 +1035,7 @@ WHERE j.organization_id = $1 AND j.user_id = $2 AND j.into_id = $3 AND j.finishe
 RETURNING j.user_id, j.into_id, j.started_at, j.closed_until, j.feed_end, j.finished_at;
 
 -- join_lock_entities
--- Locks entities, in the order given, of which a user is the owner or the last writer.
+-- Locks entities in the given order, if the user is their owner or their last writer.
 -- $1 organization, $2 user, $3 types, $4 ids
 SELECT e.entity_type, e.id
 FROM unnest($3::text[], $4::text[]) AS k (entity_type, id)
@@ -1056,7 +1056,7 @@ FROM unnest($4::text[], $5::text[]) AS k (entity_type, id)
 WHERE e.organization_id = $1 AND e.entity_type = k.entity_type AND e.id = k.id;
 
 -- join_lock_unseen
--- Locks the entities whose position in the feed has not changed since the join found them.
+-- Locks the entities whose position in the feed has not changed since the join moved the rows.
 -- $1 organization, $2 user, $3 types, $4 ids, $5 feed_end
 SELECT e.entity_type, e.id
 FROM unnest($3::text[], $4::text[]) AS k (entity_type, id)

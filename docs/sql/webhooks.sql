@@ -46,7 +46,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- webhooks_mark_down
--- A separate query after the deliveries, because a cluster inserts no rows that depend on a change of the same statement.
+-- Marks the upstream in a separate query after the deliveries, because on a Citus cluster a statement cannot insert rows that depend on its own changes.
 -- $1 organization_id, $2 id, $3 event, $4 data, $5 now
 UPDATE upstreams AS u SET down_since = $5
     FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::json[]) AS n (organization_id, id, event, data)
@@ -61,7 +61,7 @@ UPDATE upstreams AS u SET down_since = NULL
     RETURNING u.organization_id;
 
 -- webhooks_due
--- Endpoints with waiting deliveries, by key
+-- Selects endpoints with waiting deliveries, in the order of their keys
 -- $1 after_organization, $2 after_endpoint, $3 now, $4 limit
 WITH RECURSIVE found AS (
     (
@@ -93,7 +93,7 @@ LEFT JOIN LATERAL (
 ) e ON true;
 
 -- webhooks_behind
--- Endpoints that subscribe to entities, and have not received all changes: a read of small tables without locks.
+-- Selects endpoints that subscribe to entities and have not received all changes
 -- $1 after_organization, $2 after_endpoint, $3 now, $4 limit
 SELECT e.organization_id, e.id AS endpoint_id
 FROM webhook_endpoints e
@@ -167,7 +167,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (organization_i
 WHERE d.organization_id = k.organization_id AND d.endpoint_id = k.endpoint_id AND d.id = k.id;
 
 -- webhooks_entities
--- The feed's end, and the entities after a position of this epoch.
+-- Selects the feed's last position, and the entities after a position of the given epoch.
 -- $1 organization, $2 after, $3 epoch, $4 limit
 SELECT f.epoch, f.last_position, n.feed_position, n.entity_type, n.id AS server_id,
     n.id_is_integer AS server_id_is_integer, n.client_id, n.version, n.is_deleted, n.updated_by, n.updated_at
@@ -195,7 +195,7 @@ SELECT k.organization_id, k.endpoint_id, k.id, k.sequence, k.data, k.occurred_at
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int8[], $5::json[], $6::timestamptz[]) AS k (organization_id, endpoint_id, id, sequence, data, occurred_at);
 
 -- webhooks_write
--- Ends a step, and the lease unless the worker continues it.
+-- Ends a step
 -- $1 organization, $2 endpoint, $3 next_sequence, $4 feed_epoch, $5 feed_position, $6 failure_count, $7 failing_since, $8 paused_until, $9 last_error, $10 is_gone, $11 leased_until
 UPDATE webhook_endpoints AS e
 SET next_sequence = $3, feed_epoch = $4, feed_position = $5, failure_count = $6, failing_since = $7,
@@ -287,7 +287,7 @@ RETURNING e.id, e.url, e.description, e.events, e.status, e.previous_until, e.fa
 DELETE FROM webhook_endpoints WHERE organization_id = $1 AND id = $2;
 
 -- webhooks_delete_deliveries
--- The sub-select returns whole keys
+-- The sub-select returns whole keys, and PostgreSQL looks up each key in the primary key's index
 -- $1 organization, $2 endpoint, $3 limit
 DELETE FROM webhook_deliveries AS d
 USING (
