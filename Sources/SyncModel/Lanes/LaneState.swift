@@ -79,10 +79,10 @@ public struct LaneState: Sendable, Hashable {
 
     // MARK: - Questions
 
-    /// Whether something may keep the lane's head from running.
+    /// Whether the lane may have a head that is not running.
     ///
-    /// True if no worker holds the lane, and the lane is halted or has queued mutations. In the usual case the value is
-    /// false, and the caller need not read the head.
+    /// False if a worker processes the lane, because the head then runs. Also false if the lane is neither halted nor has
+    /// queued mutations, because it then has no head. In these usual cases, the caller need not read the head.
     public var mayBeHeld: Bool { lease.owner == nil && (haltedBy != nil || queue.count > 0) }
 
     /// Whether a new mutation may take effect without being queued.

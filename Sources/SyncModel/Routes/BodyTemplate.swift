@@ -80,7 +80,9 @@ public struct BodyTemplate: Sendable, Hashable {
         if let members = value.members {
             if value.value(at: "/$") != nil {
                 guard placeholder(value) == nil else { return }
-                let detail = #"{"$"} must have one member: "payload", "id", or a JSON Pointer such as "/name""#
+                let detail =
+                    #"an object with "$" must have no other member; "$" must be "payload", "id" or a JSON Pointer"#
+                    + #" such as "/name""#
                 errors.append(ProblemDetail(pointer: pointer.text, rule: Rule.range, detail: detail))
                 return
             }

@@ -71,7 +71,7 @@ package struct ErasedUsers: Sendable {
         """
     }
 
-    /// Reads the columns that follow the organization's columns.
+    /// Reads the hashes from an organization's rows. The caller has already read the column `organization_id`.
     init(_ rows: [RowReader]) throws {
         for var row in rows { hashes.insert(UserHash(bytes: try row.read("user_hash"))) }
     }
@@ -145,7 +145,7 @@ package struct UserJoins: Sendable {
         """
     )
 
-    /// Reads the columns that follow the organization's columns.
+    /// Reads the joins from an organization's rows. The caller has already read the column `organization_id`.
     init(_ rows: [RowReader]) throws {
         for var row in rows {
             let user: UUID = try row.read("user_id")

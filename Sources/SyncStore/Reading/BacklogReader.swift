@@ -255,7 +255,9 @@ private struct Reading {
         }
     }
 
-    /// The position of the head, if the head is blocked.
+    /// The position of the first blocked mutation, if the lane has no head; otherwise nil.
+    ///
+    /// The backlog shows this mutation as the head.
     package var missingHead: Int64? { lane.head == nil ? firstBlocked : nil }
 
     /// The positions of mutations that the backlog shows and that were not read yet.

@@ -60,7 +60,7 @@ package struct MergePreconditions: Sendable {
     }
 
     package enum Decision: Sendable, Hashable {
-        /// Neither user is served from now on. If a call closed the users before, the closure is extended.
+        /// Neither user is served from now on. If an earlier call of the join closed the users, the closure is extended.
         case close
         /// The rows have moved already.
         case hasMoved
@@ -116,8 +116,8 @@ package struct MergePreconditions: Sendable {
     package static var oneIsShutOut: Problem {
         refusal(
             "join_shut_out",
-            "only one of the two users is added, and the organization's provisioning is explicit: add both, or remove "
-                + "both, first"
+            "the organization's provisioning is explicit, and only one of the two users is provisioned: before the "
+                + "join, add both users or remove both users"
         )
     }
 
