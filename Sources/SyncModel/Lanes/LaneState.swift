@@ -81,8 +81,9 @@ public struct LaneState: Sendable, Hashable {
 
     /// Whether the lane may have a head that is not running.
     ///
-    /// False if a worker processes the lane, because the head then runs. Also false if the lane is neither halted nor has
-    /// queued mutations, because it then has no head. In these usual cases, the caller need not read the head.
+    /// The value is false in two usual cases: a worker processes the lane, and therefore the head runs; or the lane is
+    /// not halted and has no queued mutations, and therefore has no head. In both cases, the caller need not read the
+    /// head.
     public var mayBeHeld: Bool { lease.owner == nil && (haltedBy != nil || queue.count > 0) }
 
     /// Whether a new mutation may take effect without being queued.

@@ -145,8 +145,8 @@ public struct BodyTemplate: Sendable, Hashable {
 
 /// The body of a mutation's request according to a route's template.
 ///
-/// The body is rendered only when it is needed. Memory must be reserved before, because the body may contain the
-/// payload many times.
+/// The body is rendered only when it is needed. The caller must reserve memory before it renders the body, because the
+/// body may contain the payload many times.
 public struct RoutedBody: Sendable, Hashable {
     private let template: BodyTemplate
     private let id: ServerID?
