@@ -4,8 +4,8 @@ package import SyncModel
 
 /// The erased users of an organization whom gateways must refuse immediately.
 ///
-/// Their erasure is in progress or began recently. For all other users, the gateway reads the database at intervals
-/// (``Catalog/owner(of:in:)``).
+/// The erasure of these users is in progress or began recently. For all other users, the gateway reads the database at
+/// intervals (``Catalog/owner(of:in:)``).
 package struct ErasedUsers: Sendable {
     /// The time for which an erasure is recent after it began, in seconds.
     ///
