@@ -25,7 +25,7 @@ public struct JSONTree: Sendable {
 
     /// The first 64 defects of the text, in document order.
     ///
-    /// Their pointers start at the root.
+    /// The pointers of these defects start at the root.
     public var defects: [JSONDefect] { root.defects }
 }
 

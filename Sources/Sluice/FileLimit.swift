@@ -76,8 +76,9 @@ enum FileLimit {
 
     /// Returns the number of event listeners that are allowed in addition to a number of connections.
     ///
-    /// It is the same number, unless that would leave too few files for a quarter of the connections. A device that
-    /// listens for events usually has no other connection.
+    /// As many listeners as connections are allowed, if the remaining files are sufficient for the reserve and a quarter
+    /// of the connections. Otherwise fewer listeners are allowed, but at least ``reserve``. A quarter of the connections
+    /// is sufficient, because a device that listens for events usually has no other connection.
     static func listeners(inAdditionTo connections: Int) -> Int {
         max(reserve, min(connections, current - reserve - connections / 4))
     }

@@ -4,7 +4,7 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// The dispatcher's metrics. Their descriptions are registered with them.
+/// The dispatcher's metrics. `PrometheusRegistry+Gateway.swift` registers their descriptions.
 package struct DispatchMetrics: Sendable {
     /// Requests to upstreams, by `outcome`.
     package static let attempts = StoreMetrics.upstreamAttempts

@@ -42,7 +42,7 @@ package final class Store: Sendable {
     private static let readinessTimeout: Duration = .seconds(2)
     /// The maximum age of the last answer of a server in a cluster; a server with an older answer is unavailable.
     ///
-    /// While one server hangs, a poll takes half of this time, without the pause between polls.
+    /// While one server hangs, a poll takes half of this time, and the pause between polls follows in addition.
     private static let clusterTimeout: Duration = .seconds(15)
     private let lastReadiness = Mutex<[String]>([])
     private let parts = Mutex<[ObjectIdentifier: any Sendable]>([:])

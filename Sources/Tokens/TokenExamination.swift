@@ -143,7 +143,8 @@ package enum TokenError: Error, Sendable, Hashable {
     package var explanation: String {
         switch self {
         case .missing: "A bearer token is required."
-        case .malformed: "The token is malformed: it is not three base64url parts, the first two JSON objects."
+        case .malformed:
+            "The token is malformed: it must have three base64url parts, of which the first two contain JSON objects."
         case .tooLong: "The token is longer than \(TokenVerifier.maximumTokenBytes) bytes."
         case .malformedHeader(let name, let form): "The token is malformed: `\(name)` of its header must be \(form)."
         case .repeatedMember: "The token is malformed: an object has a duplicate member."

@@ -4,8 +4,8 @@ package import Tokens
 extension Settings {
     /// Returns the accepted tokens. Reads every file of keys, secrets and issuers, because the files may have changed.
     ///
-    /// - Throws: an error if no key is configured, or if a file cannot be read. Also an error if the issuer or the
-    ///   audience is not set, although the issuer may sign for other services with the same keys.
+    /// - Throws: an error if no key is configured, or if a file cannot be read. If the issuer may sign tokens for other
+    ///   services with the same keys, the method also throws an error if the issuer or the audience is not set.
     package func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
         let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil
         guard hasOwnKeys || jwtIssuersFile != nil else {

@@ -38,7 +38,7 @@ struct KeyRewriter {
         return key
     }
 
-    /// Gives a row that was never sent another local id of the device.
+    /// Replaces the local id of a row with another local id of the device. The row was never sent.
     func rename(_ mapping: IDMapping, _ entity: EntitySync, to number: Int64) throws {
         guard let clientID = mapping.clientID, let old = entity.key.databaseValue(of: mapping.key) else { return }
         let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
@@ -70,7 +70,8 @@ struct KeyRewriter {
             guard isMerged else { return mapping.key }
         }
         try ServerSnapshot.delete(EntityName(entity.entityType, mapping.key), db)
-        // rows that wait for `other` need not wait any longer, because its row exists or is itself held
+        // rows that wait for `other` are now tried again together with all other held rows, because the row of `other`
+        // exists, or is itself a held row
         try db.execute(
             sql: """
                 UPDATE sluice_held SET waits_for_type = NULL, waits_for_key = NULL

@@ -20,8 +20,8 @@ struct CircuitBreaker: Sendable {
     static let threshold = 5
     /// The number of different lanes from which the failures must come.
     static let failingLanes = 2
-    /// The number of lanes with a response that may result from the operator's configuration. If this number is reached
-    /// without a success of any lane in between, the circuit opens.
+    /// The number of lanes with a response that may result from the operator's configuration. The circuit opens if this
+    /// number is reached, and no request of any lane has succeeded since the first of these responses.
     static let troubledLanes = 3
     /// The first and the longest pause, in seconds, before jitter.
     static let firstPause: Double = 1

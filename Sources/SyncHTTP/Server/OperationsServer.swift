@@ -9,8 +9,9 @@ package struct OperationsServer: Service {
     /// Services that end streams at shutdown; empty if no operator token is configured.
     private let companions: [any Service]
 
-    /// Creates the server without opening a connection. `MetricsSystem` must be bootstrapped before, because the server
-    /// creates metrics.
+    /// Creates the server without opening a connection.
+    ///
+    /// The caller must bootstrap `MetricsSystem` before this call, because the server creates metrics.
     ///
     /// - Parameters:
     ///   - gateway: the engine's parts.

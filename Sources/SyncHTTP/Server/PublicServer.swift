@@ -12,8 +12,9 @@ package struct PublicServer: Service {
     private let events: EventHub
     private let budgets: Budgets
 
-    /// Creates the server without opening a connection. `MetricsSystem` must be bootstrapped before, because the server
-    /// creates metrics.
+    /// Creates the server without opening a connection.
+    ///
+    /// The caller must bootstrap `MetricsSystem` before this call, because the server creates metrics.
     ///
     /// - Parameters:
     ///   - gateway: the engine's parts.

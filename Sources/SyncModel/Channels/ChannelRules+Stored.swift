@@ -79,7 +79,7 @@ extension MemberKind<[ContentGrant]> {
 }
 
 extension ChannelRules {
-    /// Whether any grant has an issuer.
+    /// Whether any grant has an issuer, and identifies its user by a subject instead of the user's id.
     public var grantsToSubjects: Bool { grants.contains { $0.issuer != nil } }
 
     /// Reads the stored forms, which were validated before they were stored.
@@ -91,7 +91,7 @@ extension ChannelRules {
 }
 
 extension EntityType {
-    /// Whether entities of the type grant channels to users whom the documents identify by an issuer's subjects.
+    /// Whether the type's entities grant channels to users, and identify a user by an issuer and a subject.
     public var grantsToSubjects: Bool { makesGrants && channels.grantsToSubjects }
 
     /// Whether the type's entities must be evaluated again after the type's settings change to `next`.

@@ -14,7 +14,9 @@ public struct AttemptRecord: Sendable, Hashable {
         ///
         /// The upstream sent no response, or the process ended before the response arrived.
         case unknown
-        /// The operator's configuration may be the cause. The request is sent again, and does not count as an attempt.
+        /// The request failed, and the operator's configuration may be the cause of the failure.
+        ///
+        /// The request is sent again, and does not count as an attempt.
         case held
     }
 

@@ -41,7 +41,8 @@ extension Dispatch {
 
     /// Replaces the entity's client id in a create's payload with its server id.
     ///
-    /// The payload may contain the entity's client id, or the UUID that represents the entity's device id.
+    /// The payload may contain the entity's client id. If the entity has a local id of the device, the payload may
+    /// contain the UUID that represents the local id.
     private func naming(_ id: ServerID, in payload: [UInt8]) -> [UInt8] {
         guard mutation.created != nil, let root = try? JSONTree(parsing: payload).root else { return payload }
         return ReferenceResolver(of: mutation.entity.with(id)).payload(root, unresolved: { _ in nil }) ?? payload
@@ -125,9 +126,9 @@ extension Outcome {
 
     /// Whether the state in the feed is later than the state that the request produced.
     ///
-    /// Lanes of several users run concurrently, and their answers arrive in any order. A request with an If-Match
-    /// changed the state with this ETag. If the feed has neither this state nor the state that the request produced,
-    /// the state in the feed is later.
+    /// Lanes of several users run concurrently, and their answers arrive in any order. A request with an If-Match took
+    /// effect on the state that had the ETag in the If-Match. If the feed has neither that state nor the state that the
+    /// request produced, the state in the feed is later.
     private func isOvertaken(by stored: EntityState) -> Bool {
         guard evidence == .written, let demandedETag else { return false }
         if stored.isDeleted { return true }

@@ -14,7 +14,7 @@ public enum Placement: Sendable, Hashable {
     /// halved, which is slower but has no other effect.
     case shard(Int)
 
-    /// The number that selects the worker.
+    /// The number of the partition or the shard. It selects the committer that writes the rows.
     public var number: Int {
         switch self {
         case .partition(let number), .shard(let number): number

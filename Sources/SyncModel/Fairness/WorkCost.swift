@@ -18,7 +18,7 @@ public enum WorkBounds {
     public static let listedID = 39
     /// The number of ids in a shortened list of blocking mutations. Such a list has fewer bytes than ``small``.
     public static let blockers = 32
-    /// The maximum number of ids in the reason why a lane is held, and in the description of the lane's head.
+    /// The maximum number of ids in the reason why a lane's head does not run, and in the description of the lane's head.
     public static let heldBy = 100
     /// The maximum total size, in bytes, of the documents that a group of pushes reads.
     public static let groupDocuments = 16_777_216

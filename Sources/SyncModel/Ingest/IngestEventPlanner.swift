@@ -222,9 +222,10 @@ struct IngestEventPlanner {
         }
     }
 
-    /// The entity's state in the feed under its former id; nil if the feed does not have this state.
+    /// The entity's state in the feed under its former id.
     ///
-    /// Also nil if the entity with the former id belongs to another user.
+    /// The value is nil if the feed does not have this state, or if the entity with the former id belongs to another
+    /// user.
     private func origin(_ state: IngestState) -> EntityState? {
         guard let origin = event.originKey.flatMap({ state.entities[$0] }), !origin.isDeleted else { return nil }
         return type.visibility == .user && origin.owner != owner ? nil : origin

@@ -99,8 +99,8 @@ public struct IngestState: Sendable {
 
     /// Records a patch of an entity.
     ///
-    /// - Returns: whether to apply this patch in memory, which is cheaper if the entity was patched before. False for
-    ///   an entity that grants channels, because each of its states must be written to count the grants.
+    /// - Returns: whether to apply this patch in memory, which is cheaper if the entity was already patched. The result
+    ///   is false for an entity that grants channels, because each of its states must be written to count the grants.
     mutating func patches(_ key: EntityKey) -> Bool {
         !patched.insert(key).inserted && !entities.makesGrants(key.type)
     }

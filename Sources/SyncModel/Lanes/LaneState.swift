@@ -79,10 +79,11 @@ public struct LaneState: Sendable, Hashable {
 
     // MARK: - Questions
 
-    /// Whether something may keep the lane's head from running.
+    /// Whether the lane may have a head that is not running.
     ///
-    /// True if no worker holds the lane, and the lane is halted or has queued mutations. In the usual case the value is
-    /// false, and the caller need not read the head.
+    /// The value is false in two usual cases: a worker processes the lane, and therefore the head runs; or the lane is
+    /// not halted and has no queued mutations, and therefore has no head. In both cases, the caller need not read the
+    /// head.
     public var mayBeHeld: Bool { lease.owner == nil && (haltedBy != nil || queue.count > 0) }
 
     /// Whether a new mutation may take effect without being queued.

@@ -70,7 +70,7 @@ public enum PushRefusal: Error, Sendable {
     ///
     /// See ``DocumentBounds``.
     case requiresOwnBatch
-    /// The documents of other pushes exhausted the read limit, although this push needs few documents.
+    /// This push needs few documents, but the documents of other pushes exhausted the read limit.
     ///
     /// The caller must read the data of this push again, without the pushes that need many documents.
     case isCrowded

@@ -80,7 +80,9 @@ public struct BodyTemplate: Sendable, Hashable {
         if let members = value.members {
             if value.value(at: "/$") != nil {
                 guard placeholder(value) == nil else { return }
-                let detail = #"{"$"} must have one member: "payload", "id", or a JSON Pointer such as "/name""#
+                let detail =
+                    #"an object with "$" must have no other member; "$" must be "payload", "id" or a JSON Pointer"#
+                    + #" such as "/name""#
                 errors.append(ProblemDetail(pointer: pointer.text, rule: Rule.range, detail: detail))
                 return
             }
@@ -143,8 +145,8 @@ public struct BodyTemplate: Sendable, Hashable {
 
 /// The body of a mutation's request according to a route's template.
 ///
-/// The body is rendered only when it is needed. Memory must be reserved before, because the body may contain the
-/// payload many times.
+/// The body is rendered only when it is needed. The caller must reserve memory before it renders the body, because the
+/// body may contain the payload many times.
 public struct RoutedBody: Sendable, Hashable {
     private let template: BodyTemplate
     private let id: ServerID?

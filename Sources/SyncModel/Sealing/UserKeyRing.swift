@@ -3,8 +3,9 @@ import Synchronization
 
 /// A cache of the users' keys of all organizations.
 ///
-/// The cache contains up to ``capacity`` keys, each for some minutes. The absence of a key is cached only for a few
-/// seconds, which is long enough to read a page of rows after their key was destroyed.
+/// The cache contains up to ``capacity`` keys, each for some minutes. The absence of a key is also cached, but only for
+/// a few seconds. If a reader of a page finds keys missing in the cache, the reader fetches the keys and reads the page
+/// again. The second reading needs the cached absence, because otherwise it would try to fetch a destroyed key again.
 public final class UserKeyRing: Sendable {
     /// The cached state of a user's key.
     enum Holding: Sendable {
@@ -41,7 +42,10 @@ public final class UserKeyRing: Sendable {
         return holding
     }
 
-    /// Whether a user's rows can be sealed now, without fetching or creating the user's key first.
+    /// Whether a user's rows can be processed without fetching or creating the user's key first.
+    ///
+    /// True also if the cached state is that the key cannot be unwrapped, or that its creation was refused. A look-up
+    /// would not change these states.
     public func canSeal(_ user: LaneKey) -> Bool {
         switch find(user) {
         case .key, .closed, .refused: true

@@ -302,9 +302,9 @@ public struct RestartPlanner {
 
     private func mappedID(_ id: UUID) -> ServerID? { mappings(of: id).first { $0.status == .resolved }?.serverID }
 
-    /// The payload with server ids. An unresolved device id is replaced by the UUID that represents the device id.
+    /// The payload with server ids. An unresolved local id of the device is replaced by the UUID that represents it.
     ///
-    /// The device's local id must not remain in the payload, because it could be mistaken for a server id.
+    /// The local id must not remain in the payload, because it could be mistaken for a server id.
     private var resolvedPayload: JSONValue? {
         guard let payload = content.payload else { return nil }
         let text = resolver.payload(payload, content.localReferences, unresolved: { .uuid($0.clientID) })

@@ -17,7 +17,10 @@ public struct Problem: Error, Sendable, Hashable {
     public var snapshot: String?
     /// The entity with which the mutation is in conflict, as JSON; nil if the caller must not see the entity.
     public var current: [UInt8]?
-    /// Whether ``current`` lacks its document, because another mutation of the same push stores this document.
+    /// Whether ``current`` is stored without its document.
+    ///
+    /// If several mutations of a push are in conflict about the same large document, only the first of these mutations
+    /// stores the document.
     public var isCurrentOmitted = false
     /// The number of seconds after which to retry, for the `Retry-After` header.
     public var retryAfter: Int?
@@ -175,9 +178,11 @@ public enum ErrorBounds {
     public static let perRequest = 500
     /// The maximum number of errors in any problem.
     public static let perProblem = 1_000
-    /// The maximum number of bytes of a pointer, of a rule, and of a problem's description.
+    /// The maximum number of bytes of an error's pointer.
     public static let pointer = 512
+    /// The maximum number of bytes of an error's description.
     public static let detail = 1_024
+    /// The maximum number of bytes of a problem's description.
     public static let problemDetail = 4_096
 
     /// The mark at the end of a truncated text.

@@ -7,8 +7,8 @@ import Synchronization
 
 /// The table of operator actions.
 ///
-/// The row of an action is written before the action, and its outcome after the action. Therefore the row exists even
-/// if the gateway ends in between.
+/// The row of an action is written before the action, and the outcome is written after the action. Therefore the row
+/// exists even if the gateway ends during the action.
 package struct AuditLog: Sendable {
     /// The maximum number of rows that one page reads.
     ///

@@ -200,7 +200,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Returns the reason why a user has no lane, although the organization was active a moment ago.
+    /// Returns the reason why a user has no lane, if the organization was active a moment ago.
     func reasonForNoLane(of lane: LaneKey, taking what: String) async -> Problem {
         invalidate(lane.organization)
         do throws(Problem) {
@@ -212,7 +212,7 @@ package final class Catalog: Sendable {
         }
     }
 
-    /// Returns whether a user has pushed before, or was added by an operator.
+    /// Returns whether a user has ever pushed, or was added by an operator.
     package func isUserKnown(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
         let key = LaneKey(organization: organization, user: user)
         if isUserCached(key) { return true }

@@ -4,8 +4,8 @@ package import SyncModel
 
 /// The erased users of an organization whom gateways must refuse immediately.
 ///
-/// Their erasure is in progress or began recently. For all other users, the gateway reads the database at intervals
-/// (``Catalog/owner(of:in:)``).
+/// The erasure of these users is in progress or began recently. For all other users, the gateway reads the database at
+/// intervals (``Catalog/owner(of:in:)``).
 package struct ErasedUsers: Sendable {
     /// The time for which an erasure is recent after it began, in seconds.
     ///
@@ -71,7 +71,7 @@ package struct ErasedUsers: Sendable {
         """
     }
 
-    /// Reads the columns that follow the organization's columns.
+    /// Reads the hashes from an organization's rows. The caller has already read the column `organization_id`.
     init(_ rows: [RowReader]) throws {
         for var row in rows { hashes.insert(UserHash(bytes: try row.read("user_hash"))) }
     }
@@ -145,7 +145,7 @@ package struct UserJoins: Sendable {
         """
     )
 
-    /// Reads the columns that follow the organization's columns.
+    /// Reads the joins from an organization's rows. The caller has already read the column `organization_id`.
     init(_ rows: [RowReader]) throws {
         for var row in rows {
             let user: UUID = try row.read("user_id")

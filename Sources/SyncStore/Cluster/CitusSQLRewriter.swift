@@ -16,7 +16,8 @@ import Synchronization
 /// 2. Inserted rows come from a join of the input with `organizations`, so that Citus finds their server. The join
 ///    loses no row, because the organizations exist: a group has locked their rows or their lanes
 ///    (``GroupStatements/makeLanes``).
-/// 3. Generic plans are not forced, because a generic plan for all organizations cannot name the server.
+/// 3. Generic plans are not forced, because a generic plan, which is for all organizations, cannot name the
+///    server of one organization.
 /// 4. A single row is inserted by `VALUES` (``ofOneRow``). Because this statement needs no other table, the server that
 ///    receives it keeps its plan. That saves half of the cost that the other rules add.
 ///

@@ -49,9 +49,9 @@ package final class Cluster: Sendable {
 
     /// The settings of a session.
     ///
-    /// A plan is made for each execution, because a plan for any organization cannot name the server. The connection
-    /// timeout is shorter than the default, because other servers would try for 30 seconds to connect to a server that
-    /// hangs, and their statements cannot be cancelled in that time.
+    /// PostgreSQL makes a plan for each execution, because a generic plan, which is for all organizations, cannot name
+    /// the server of one organization. The connection timeout is shorter than the default, because other servers would
+    /// try for 30 seconds to connect to a server that hangs, and their statements cannot be cancelled in that time.
     static let settings = [("plan_cache_mode", "auto"), ("citus.node_connection_timeout", "2s")]
 
     /// Detects that a shard moved while a transaction ran.

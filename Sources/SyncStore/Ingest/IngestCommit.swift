@@ -15,7 +15,8 @@ package final class IngestCommit: Service {
     static let scanLimit: Int64 = 500
     /// The maximum number of an organization's parked events that are evaluated together.
     ///
-    /// The events can concern a single entity, or as many entities as there are events.
+    /// The limit is divided equally among the entities that are evaluated together: 100 events of one entity, or one
+    /// event of each of 100 entities.
     static let releaseLimit = 100
     /// The maximum number of organizations whose events are evaluated at the same time.
     static let releaseWidth = 8
@@ -72,7 +73,8 @@ package final class IngestCommit: Service {
             let part = try await take(request.part(next..<end), from: bearer)
             answer.verdicts += part.verdicts
             answer.feed = part.feed
-            // a transaction may ingest no event of this batch, because other batches have used up its limit of reads
+            // the result can be empty, because other batches in the transaction may have used up the transaction's
+            // limit of reads
             idleTurns = part.verdicts.isEmpty ? idleTurns + 1 : 0
             guard idleTurns < Self.maximumIdleTurns else { throw .overloaded("too many writes are waiting") }
         }
@@ -195,7 +197,7 @@ package final class IngestCommit: Service {
     /// The number of batches that wait for a committer, for metrics.
     package var waiting: Int { committers.waiting }
 
-    /// Runs until graceful shutdown, and ingests batches that are already queued.
+    /// Runs until graceful shutdown. The method then ingests the batches that are still queued, and returns.
     package func run() async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await self.committers.run() }
@@ -227,7 +229,7 @@ package final class IngestCommit: Service {
 
     /// Evaluates the parked events whose requests have outcomes, and the parked events that are due.
     ///
-    /// Continues until no further events can follow.
+    /// Repeats this until no such events are found, or all found events remain parked.
     package func release() async {
         do {
             var woken = signal.take()

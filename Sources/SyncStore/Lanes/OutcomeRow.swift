@@ -152,7 +152,8 @@ struct MappingOutcomeRow {
 
     /// Returns nil if the mutation has no mapping.
     ///
-    /// Only creates have a mapping. A create under a device's local id or a global id has no mapping.
+    /// Only creates have a mapping. A create has no mapping if its entity has a local id of the device, or an id in the
+    /// id space `shared`.
     init?(_ lane: LaneKey, _ result: LaneOutcome, _ state: LaneState, _ seals: SealTable) {
         let mutation = result.mutation
         guard let clientID = mutation.createdClientID else { return nil }

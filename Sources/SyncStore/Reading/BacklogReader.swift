@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import Postgres
 package import SyncModel
 
-/// Reads a user's mutations that are not final, and the reason why the lane is held.
+/// Reads a user's mutations that are not final, and the reason why the lane's head does not run.
 package struct BacklogReader: Sendable {
     /// The maximum number of devices in a backlog.
     package static let deviceLimit: Int64 = 1_000
@@ -198,7 +198,7 @@ package struct LaneHead {
     /// The mutation that halts the lane.
     package var haltedBy: UUID? { lane?.haltedBy }
 
-    /// Returns the reason why the lane is held.
+    /// Returns the reason why the lane's head does not run; nil if the head runs or can run now, or if there is no head.
     ///
     /// - Parameters:
     ///   - state: the lane at another time; nil for the lane as it was read.
@@ -255,7 +255,9 @@ private struct Reading {
         }
     }
 
-    /// The position of the head, if the head is blocked.
+    /// The position of the first blocked mutation, if the lane has no head; otherwise nil.
+    ///
+    /// The backlog shows this mutation as the head.
     package var missingHead: Int64? { lane.head == nil ? firstBlocked : nil }
 
     /// The positions of mutations that the backlog shows and that were not read yet.
@@ -285,9 +287,9 @@ private struct Reading {
     }
 }
 
-/// Finds the reason why a user's lane is held, for responses to pushes.
+/// Finds the reason why the head of a user's lane does not run, for responses to pushes.
 ///
-/// This reader reads the lane's row and head once, and only if something may hold the lane.
+/// This reader reads the lane's row and head once, and only if the lane may have a head that is not running.
 struct LaneBlockerReader: Sendable {
     /// The time for which a response waits for the reason.
     private static let timeout: Duration = .seconds(1)
@@ -297,8 +299,8 @@ struct LaneBlockerReader: Sendable {
 
     /// Returns the reason why the head of a lane does not run.
     ///
-    /// The result is nil if the lane is not held, or if the reason cannot be determined in time. The push is already
-    /// committed, and is answered in either case.
+    /// The result is nil if the head runs, if the lane has no head, or if the reason cannot be determined in time. The
+    /// push is already committed, and is answered in all cases.
     ///
     /// - Parameter state: the lane before the push or, if the push halted the lane, after the push; nil for the lane's
     ///   present state.

@@ -312,7 +312,10 @@ package struct MappingPage: Sendable {
     }
 
     private static func expired(_ statuses: [IDMapping.Status]) -> Problem {
-        var problem = Problem(.cursorExpired, "this cursor was issued before a restore; start over from snapshot")
+        var problem = Problem(
+            .cursorExpired,
+            "this cursor was issued before a restore; start over from the path in `snapshot`"
+        )
         let query = statuses.isEmpty ? "" : "?status=" + statuses.map(\.rawValue).joined(separator: ",")
         problem.snapshot = "/v1/id-mappings" + query
         return problem

@@ -130,7 +130,7 @@ package struct OrganizationCounts: Sendable {
     package let conflict: BoundedCount
     package let haltedLanes: BoundedCount
 
-    /// Reads the columns that follow the columns of the organization.
+    /// Reads the counts from a row. The caller has already read the column `organization_id`.
     init(_ row: inout RowReader, cap: Int64) throws {
         let (failed, conflict) = (try row.read("failed", as: Int64.self), try row.read("conflict", as: Int64.self))
         let looked: Int64 = try row.read("looked")

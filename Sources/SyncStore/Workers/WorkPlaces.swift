@@ -20,7 +20,9 @@ package protocol WorkPlaces<Item>: Sendable {
 
     func release(_ item: Item)
 
-    /// Measures the data for the assignment of places, until the task is cancelled.
+    /// Repeats measurements until the task is cancelled, if the assignment of places depends on measurements.
+    ///
+    /// For example, places of slow hosts depend on how long requests have been unanswered.
     func run() async
 }
 

@@ -6,7 +6,7 @@ import SyncModel
 import Testing
 import Tokens
 
-/// Channels that an issuer's tokens, or documents with an issuer's subjects, grant to users.
+/// Channels that tokens grant to users, and channels that documents grant to users by issuer and subject.
 @Suite struct TokenChannelTests {
     private let stage: TwoProviders
     private let user = UUID()

@@ -110,7 +110,8 @@ struct BulkEndpoints: Sendable {
 
     /// Returns the target for the audit log: the user whose mutations are viewed.
     ///
-    /// A device id is recorded only together with its user, because an erasure does not find a device without a user.
+    /// A device id is recorded only together with the user's id, because an erasure finds the user's entries in the
+    /// audit log by the user's id.
     func looked(_ exchange: Exchange) throws(Problem) -> AuditTarget {
         let query = try URLQuery(of: exchange, allowing: Self.listQuery)
         var target = AuditTarget()

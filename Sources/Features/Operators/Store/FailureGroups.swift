@@ -156,7 +156,9 @@ package struct FailureGroups: Sendable {
         """
     )
 
-    /// The first row of the organization `k` after a group. The group's values are in the row named `after`.
+    /// SQL that finds the next group of the organization `k`: the first row whose columns follow those of a group.
+    ///
+    /// - Parameter after: the names of the columns that contain the entity type, error code and status of that group.
     private static func first(behind after: String) -> String {
         """
         SELECT x.entity_type, x.error_code, x.error_status

@@ -83,7 +83,7 @@ struct JoinUsersCommand: AsyncParsableCommand {
         }
     }
 
-    /// A user who is identified by the user id or by an issuer's subject.
+    /// A user who is identified by the user id, or by an issuer and a subject.
     private enum UserReference: Sendable {
         case id(UUID)
         case called(IssuerOption.Called)

@@ -60,7 +60,7 @@ package struct MergePreconditions: Sendable {
     }
 
     package enum Decision: Sendable, Hashable {
-        /// Neither user is served from now on. If a call closed the users before, the closure is extended.
+        /// Neither user is served from now on. If an earlier call of the join closed the users, the closure is extended.
         case close
         /// The rows have moved already.
         case hasMoved
@@ -109,15 +109,15 @@ package struct MergePreconditions: Sendable {
         refusal("join_unknown_user", "the organization has no such target user")
     }
 
-    /// The problem if only one of the two users is provisioned.
+    /// The problem if only one of the two users is admitted to an organization with explicit provisioning.
     ///
-    /// After a join, tokens of the user who is not provisioned would be accepted as tokens of the other user. A join
-    /// must not give access in this way, so an operator must provision the user first.
+    /// After a join, tokens of the user who is not admitted would be accepted as tokens of the other user. A join must
+    /// not give access in this way. Therefore an operator must admit that user before the join.
     package static var oneIsShutOut: Problem {
         refusal(
             "join_shut_out",
-            "only one of the two users is added, and the organization's provisioning is explicit: add both, or remove "
-                + "both, first"
+            "the organization's provisioning is explicit, and only one of the two users is admitted: before the join, "
+                + "admit both users or shut out both users"
         )
     }
 

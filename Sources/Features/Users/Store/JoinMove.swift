@@ -104,9 +104,9 @@ struct JoinMove {
     /// Decrypts the user's sealed values and encrypts them for the target. This is necessary because a value can be
     /// decrypted only with the id of the user for whom it was encrypted.
     ///
-    /// A value that cannot be decrypted with any key stays unchanged.
+    /// A value stays unchanged if its data key or user's key no longer exists, or if the value is damaged.
     ///
-    /// - Throws: `store_unavailable` if a value could be decrypted with another configuration.
+    /// - Throws: `store_unavailable` if a value needs a master key that is not configured in this process.
     private func reseal() async throws {
         let target = target.user
         var renewal = Renewal(seal: seal) { $0.moved(to: target) }

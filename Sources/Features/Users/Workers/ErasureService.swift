@@ -7,9 +7,9 @@ import Synchronization
 
 /// Continues abandoned erasures: interrupted erasures, and erasures whose upstream could not be notified.
 ///
-/// The search for due erasures erases the claimed users in the database, one at a time, and never waits for an
-/// upstream. Only requests to upstreams occupy the worker's places. These requests run concurrently, but each
-/// organization has at most one at a time.
+/// The search for due erasures (``due(from:)``) claims one erasure at a time, erases the user's data in the database,
+/// and never waits for an upstream. Only requests to upstreams occupy the worker's places. These requests run
+/// concurrently, but each organization has at most one at a time.
 package final class ErasureService: LeasedWorker {
     /// The pending erasures of all replicas together, as of the last search.
     package struct State: Sendable {

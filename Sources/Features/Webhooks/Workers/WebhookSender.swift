@@ -225,7 +225,7 @@ extension GatewaySpan {
     }
 }
 
-/// The dispatcher's metrics. Their descriptions are registered with them.
+/// The metrics of webhook deliveries. ``WebhooksFeature/describeMetrics(in:)`` registers their descriptions.
 package struct WebhookMetrics: Sendable {
     /// Attempts to deliver a webhook, by `outcome`: delivered, waiting (to be attempted again), dead.
     package static let attempts = "sluice_webhook_attempts_total"

@@ -130,7 +130,7 @@ struct ConnectionState {
 
     /// Ends the wait for a body that is being read.
     ///
-    /// - Returns: false if no body is being read. Also false if requests are pipelined, because it is then unknown to
+    /// - Returns: false if no body is being read, or if requests are pipelined. With pipelined requests, it is unknown to
     ///   which request the body belongs.
     mutating func cutBody() -> Bool {
         guard runningBodyDeadline != nil else { return false }
