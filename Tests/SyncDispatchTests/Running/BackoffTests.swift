@@ -267,10 +267,14 @@ import Testing
         for phone in phones { try await phone.push([Self.create(phone)]) }
         try await harness.until("the circuit is open") { harness.dispatcher.current.openCircuits == 1 }
         isDown.value = false
-        try await harness.until("two requests are in flight, and others wait") {
+        try await harness.until("the probe was answered") {
             harness.gateway.clock.advance(seconds: 2)
-            let counts = harness.dispatcher.current
-            return traffic.most[harness.organization.id] == 2 && counts.waiting > 20
+            return answered.value > 0
+        }
+        // all lanes are due now, and no lease has ended
+        harness.gateway.clock.advance(seconds: 60)
+        try await harness.until("two requests are in flight, and others wait") {
+            traffic.most[harness.organization.id] == 2 && harness.dispatcher.current.waiting > 20
         }
         #expect(harness.dispatcher.current.running == 2 && traffic.most[harness.organization.id] == 2)
         gate.open()
