@@ -184,8 +184,8 @@ package final class TokenGrants: Sendable {
         """
     )
 
-    /// Records a newer token with the channels of the newest recorded token, unless another token was recorded in
-    /// between.
+    /// Replaces the time of the newest recorded token by the time of a newer token that has the same channels, unless
+    /// another token was recorded in the meantime.
     private static let renew = Statement(
         "token_channels_renew",
         ["organization", "user", "source", "issued_at", "digest"],

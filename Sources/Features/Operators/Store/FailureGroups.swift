@@ -177,8 +177,9 @@ package struct FailureGroups: Sendable {
 
     /// Finds each next group by one look-up, and then counts the mutations of the page's groups.
     ///
-    /// The statement requires no sorting, because lateral joins follow the list of organizations and, within each
-    /// organization, the order of its groups. With a sort, every page would read the groups of all organizations.
+    /// The groups are found in the order of the page, because lateral joins follow the list of organizations and, within
+    /// each organization, the order of its groups. If the groups were sorted before the page ends, every page would read
+    /// the groups of all organizations. The last `ORDER BY` sorts only the rows of the page.
     static let groupsStatement = Statement(
         "stuck_groups",
         ["organizations", "after_types", "after_codes", "after_statuses", "walk", "limit", "counted"]

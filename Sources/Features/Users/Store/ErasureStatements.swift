@@ -40,8 +40,8 @@ enum ErasureStatements {
     /// Locks entities in the given order, if the user owns them or wrote them last. For each entity, it returns whether
     /// the erasure deletes the entity.
     ///
-    /// For entities that are not deleted, it also returns documents that are sealed with the user's key. Such documents
-    /// exist because their owner was once the only user who saw them.
+    /// For entities that are not deleted, it also returns documents that are sealed with the user's key. Such a document
+    /// was written while the visibility of its type was `user`, and the visibility was changed later.
     static let lockEntities = Statement(
         "erase_lock_entities",
         ["organization", "user", "types", "ids"],
