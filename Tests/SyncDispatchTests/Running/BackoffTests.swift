@@ -245,45 +245,6 @@ import Testing
         #expect(upstream.requests.count == 23 && harness.dispatcher.current.openCircuits == 0)
     }
 
-    /// An upstream that has just recovered does not receive the backlog at once.
-    @Test func `after an outage the backlog is sent with rising concurrency`() async throws {
-        let isDown = Shared(true)
-        let answered = Shared(0)
-        let (traffic, gate) = (Traffic<UUID>(), Gate())
-        let upstream = FakeUpstream { request, _ in
-            if isDown.value { return .status(503) }
-            guard
-                answered.change({
-                    $0 += 1; return $0
-                }) > 1
-            else { return nil }
-            traffic.enter(request.organization)
-            await gate.pass()
-            traffic.leave(request.organization)
-            return nil
-        }
-        let harness = try await DispatcherHarness(upstream: upstream)
-        let phones = (0..<40).map { _ in harness.newPhone() }
-        for phone in phones { try await phone.push([Self.create(phone)]) }
-        try await harness.until("the circuit is open") { harness.dispatcher.current.openCircuits == 1 }
-        isDown.value = false
-        try await harness.until("the probe was answered") {
-            harness.gateway.clock.advance(seconds: 2)
-            return answered.value > 0
-        }
-        // all lanes are due now, and no lease has ended
-        harness.gateway.clock.advance(seconds: 60)
-        try await harness.until("two requests are in flight, and others wait") {
-            traffic.most[harness.organization.id] == 2 && harness.dispatcher.current.waiting > 20
-        }
-        #expect(harness.dispatcher.current.running == 2 && traffic.most[harness.organization.id] == 2)
-        gate.open()
-        try await harness.until("everything was sent") {
-            harness.gateway.clock.advance(seconds: 2)
-            return try await harness.count("status = 'succeeded'") == 40
-        }
-    }
-
     @Test func `a person's retry resets the hold`() async throws {
         let harness = try await DispatcherHarness(upstream: Self.strict())
         let wrong = Self.create(harness.phone, at: "/contacts/")
