@@ -582,7 +582,7 @@ WHERE t.organization_id = $1 AND t.user_id = $2 AND t.source = $3
 FOR UPDATE;
 
 -- token_channels_renew
--- Records a newer token with the channels of the newest recorded token, unless another token was recorded in between.
+-- Replaces the time of the newest recorded token by the time of a newer token that has the same channels, unless another token was recorded in the meantime.
 -- $1 organization, $2 user, $3 source, $4 issued_at, $5 digest
 UPDATE token_channels AS t SET issued_at = $4
 WHERE t.organization_id = $1 AND t.user_id = $2 AND t.source = $3 AND t.digest = $5
