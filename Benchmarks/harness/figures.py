@@ -289,14 +289,14 @@ def compare_deliveries(runs: list[Delivery]) -> list[Figure]:
 
 def compare_keeping(run: Keeping | None) -> list[Figure]:
     """Pushes while retention runs."""
-    if run is None or not run.beside:
+    if run is None or not run.during:
         return []
-    beside, without = (median(one.p99_ms for one in side) for side in (run.beside, run.without))
-    rates = [median(one.mutations_per_second for one in side) for side in (run.beside, run.without)]
+    during, without = (median(one.p99_ms for one in side) for side in (run.during, run.without))
+    rates = [median(one.mutations_per_second for one in side) for side in (run.during, run.without)]
     alone = f", {run.alone_per_second:,.0f}/s alone" if run.alone_per_second else ""
     return [
-        Figure("retention p99", f"{beside:,.1f} ms with it", f"{without:,.1f} ms without", run.ratio,
-               (min(one.p99_ms for one in run.beside) / without, max(one.p99_ms for one in run.beside) / without),
+        Figure("retention p99", f"{during:,.1f} ms with it", f"{without:,.1f} ms without", run.ratio,
+               (min(one.p99_ms for one in run.during) / without, max(one.p99_ms for one in run.during) / without),
                f"≤ {RETENTION_BAR}", run.ratio <= RETENTION_BAR),
         Figure("retention rate", f"{rates[0]:,.0f} mutations/s with it", f"{rates[1]:,.0f}/s without",
                rates[0] / rates[1]),
@@ -432,7 +432,7 @@ def _phone_first_pull(values: dict[str, float]) -> list[Figure]:
 def compare_neighbours(runs: list[Neighbour]) -> list[Figure]:
     """An organization's pushes during a noisy one's worst load, divided by those alone a moment before."""
     return [
-        Figure(f"{run.scenario}, {run.kind}", f"p99 {run.beside_p99:.1f} ms with {SCENARIOS[run.scenario]}",
+        Figure(f"{run.scenario}, {run.kind}", f"p99 {run.loaded_p99:.1f} ms with {SCENARIOS[run.scenario]}",
                f"{run.alone_p99:.1f} ms alone", run.ratio, bar=f"≤ {NEIGHBOUR_BAR}", met=run.ratio <= NEIGHBOUR_BAR)
         for run in runs
     ]

@@ -147,7 +147,7 @@ class Forwarding:
     def idle(self) -> Quiet:
         return self._quiet("idle")
 
-    def beside_backlog(self) -> Quiet:
+    def with_backlog(self) -> Quiet:
         """Measures a quiet organization while another one has very many mutations to forward."""
         expected = self._completed() + self._pushes * BATCH.mutations
         self._nginx.hold(True)
@@ -157,7 +157,7 @@ class Forwarding:
         self._wait_for(expected)
         return run
 
-    def beside_dead(self) -> Quiet:
+    def with_dead_upstream(self) -> Quiet:
         """Measures a quiet organization while another one's upstream is unavailable. Runs last, because the upstream
         stays unavailable."""
         dead = {"base_url": "http://127.0.0.1:1"}

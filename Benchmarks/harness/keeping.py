@@ -26,7 +26,7 @@ class Keeping:
 
     rows: int
     without: list[Run] = field(default_factory=list)
-    beside: list[Run] = field(default_factory=list)
+    during: list[Run] = field(default_factory=list)
     seconds: float = 0.0
     rows_per_second: float = 0.0
     """Over the whole run of retention, most of it during pushes."""
@@ -37,7 +37,7 @@ class Keeping:
 
     @property
     def ratio(self) -> float:
-        return median(run.p99_ms for run in self.beside) / median(run.p99_ms for run in self.without)
+        return median(run.p99_ms for run in self.during) / median(run.p99_ms for run in self.without)
 
     def as_json(self) -> dict:
         return asdict(self)
@@ -58,9 +58,9 @@ def keep(gateway: Gateway, cluster: Cluster, runner: Runner, *, rows: int, round
         result.without.append(show(runner.push("without", gateway, DATABASE, LOAD)))
     began = time.monotonic()
     begin(gateway)
-    while is_running(gateway) and len(result.beside) < 30:
-        result.beside.append(show(runner.push("beside", gateway, DATABASE, LOAD)))
-        if len(result.beside) >= 3 * rounds and rows <= ROWS:
+    while is_running(gateway) and len(result.during) < 30:
+        result.during.append(show(runner.push("during", gateway, DATABASE, LOAD)))
+        if len(result.during) >= 3 * rounds and rows <= ROWS:
             break
     before, at = sum(rows_done(gateway).values()), time.monotonic()
     while is_running(gateway):

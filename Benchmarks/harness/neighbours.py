@@ -58,8 +58,8 @@ class Neighbour:
     """`stored`: into the built-in store; `forwarded`: answered after the upstream."""
     alone_p50: float
     alone_p99: float
-    beside_p50: float
-    beside_p99: float
+    loaded_p50: float
+    loaded_p99: float
     pushes: int
     errors: int
     peak_mb: float
@@ -67,7 +67,7 @@ class Neighbour:
 
     @property
     def ratio(self) -> float:
-        return self.beside_p99 / self.alone_p99
+        return self.loaded_p99 / self.alone_p99
 
     def as_json(self) -> dict:
         return asdict(self) | {"ratio": self.ratio}
@@ -119,7 +119,7 @@ class Neighbours:
             if noisy.stdout.readline().strip() != "begun":
                 children.stop(noisy)
                 raise Failure(f"{scenario} does not begin:\n{noisy.stderr.read()}")
-            beside = self._measure(self._seconds)
+            loaded = self._measure(self._seconds)
             self._gateway.check()
         finally:
             children.stop(noisy, patience=2)
@@ -129,8 +129,8 @@ class Neighbours:
         return [
             Neighbour(
                 scenario, kind, _rank(alone[kind][0], 0.5), _rank(alone[kind][0], 0.99),
-                _rank(beside[kind][0], 0.5), _rank(beside[kind][0], 0.99), len(beside[kind][0]),
-                alone[kind][1] + beside[kind][1], peak, {"output": output},
+                _rank(loaded[kind][0], 0.5), _rank(loaded[kind][0], 0.99), len(loaded[kind][0]),
+                alone[kind][1] + loaded[kind][1], peak, {"output": output},
             )
             for kind in alone
         ]

@@ -104,8 +104,8 @@ def channel_line(run: Pages | FirstPulls | Granting) -> str:
 
 def neighbour_line(run: Neighbour) -> str:
     errors = f" | {run.errors} ERRORS" if run.errors else ""
-    return (f"  {run.scenario:<10} {run.kind:<10} p50 {run.alone_p50:>6.1f} → {run.beside_p50:>6.1f} ms, "
-            f"p99 {run.alone_p99:>6.1f} → {run.beside_p99:>6.1f} ms ({run.ratio:.1f}) | {run.pushes} pushes, "
+    return (f"  {run.scenario:<10} {run.kind:<10} p50 {run.alone_p50:>6.1f} → {run.loaded_p50:>6.1f} ms, "
+            f"p99 {run.alone_p99:>6.1f} → {run.loaded_p99:>6.1f} ms ({run.ratio:.1f}) | {run.pushes} pushes, "
             f"peak {run.peak_mb:.0f} MB; the other process: {run.extra['output']}{errors}")
 
 

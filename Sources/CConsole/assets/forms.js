@@ -55,30 +55,28 @@ export function showProblem(form, place, problem) {
 	else place.scrollIntoView({ block: 'nearest' })
 }
 
-// Returns fields for the members of an object.
-// @param members `[name, label, kind, hint]`; kinds are choices (`[value, text]`), `flag`, `text` and `whole` (null if
-// empty), `lines`, `pairs` (one pair in each line, separated by a space), and `objects` (one JSON object in each line; the
-// gateway refuses any other text)
-export function record(members, values, prefix = '') {
-	const fields = members.map(([name, label, kind, hint]) => {
-		const value = values?.[name]
-		const shape = Array.isArray(kind) ? { type: 'select', options: kind, value: String(value ?? kind[0][0]) }
-			: kind === 'flag' ? { type: 'check', value }
-				: kind === 'lines' ? { type: 'area', value: value?.join('\n') }
-					: kind === 'objects' ? { type: 'area', value: value?.map(each => JSON.stringify(each)).join('\n') }
-						: kind === 'pairs' ? { type: 'area', value: Object.entries(value ?? {}).map(pair => pair.join(' ')).join('\n') }
-							: { value, inputmode: kind === 'whole' ? 'numeric' : null }
-		return field({ label, hint, name, api: name, pointer: `${prefix}/${name}`, ...shape })
-	})
-	const lines = text => text.split('\n').filter(line => line.trim())
-	const read = (kind, value) => Array.isArray(kind) ? (kind[0][0] === 'true' ? value === 'true' : value)
-		: kind === 'flag' ? value
-			: kind === 'lines' ? lines(value).map(line => line.trim())
-				: kind === 'objects' ? lines(value).map(parsed)
-					: kind === 'pairs' ? Object.fromEntries(lines(value).map(line => /^(\S*)\s+(.*?)\s*$/.exec(line)?.slice(1) ?? [line, '']))
-						: value.trim() === '' ? null : kind === 'whole' && /^\d+$/.test(value.trim()) ? Number(value) : value.trim()
-	return { fields, read: () => Object.fromEntries(members.map(([name, , kind], index) => [name, read(kind, fields[index].value)])) }
+const lines = text => text.split('\n').filter(line => line.trim())
+const area = texts => ({ type: 'area', value: texts?.join('\n') })
+const optional = text => text.trim() === '' ? null : text.trim()
+
+// The kinds of members: how a field shows the value, and how the value is read from the field.
+const KINDS = {
+	text: { show: value => ({ value, inputmode: null }), read: optional },
+	whole: { show: value => ({ value, inputmode: 'numeric' }), read: text => /^\d+$/.test(text.trim()) ? Number(text) : optional(text) },
+	flag: { show: value => ({ type: 'check', value }), read: value => value },
+	lines: { show: area, read: text => lines(text).map(line => line.trim()) },
+	pairs: {
+		show: value => area(Object.entries(value ?? {}).map(pair => pair.join(' '))),
+		read: text => Object.fromEntries(lines(text).map(line => /^(\S*)\s+(.*?)\s*$/.exec(line)?.slice(1) ?? [line, ''])),
+	},
+	objects: { show: value => area(value?.map(each => JSON.stringify(each))), read: text => lines(text).map(parsed) },
 }
+
+// Returns the kind of a select with these options. Options that begin with `true` are of a Boolean.
+const choice = options => ({
+	show: value => ({ type: 'select', options, value: String(value ?? options[0][0]) }),
+	read: value => options[0][0] === 'true' ? value === 'true' : value,
+})
 
 function parsed(line) {
 	try {
@@ -86,6 +84,16 @@ function parsed(line) {
 	} catch {
 		return line
 	}
+}
+
+// Returns fields for the members of an object.
+// @param members `[name, label, kind, hint]`; kinds are choices (`[value, text]`), `flag`, `text` and `whole` (null if
+// empty), `lines`, `pairs` (one pair in each line, separated by a space), and `objects` (one JSON object in each line;
+// the gateway refuses any other text)
+export function record(members, values, prefix = '') {
+	const kinds = members.map(([, , kind]) => Array.isArray(kind) ? choice(kind) : KINDS[kind ?? 'text'])
+	const fields = members.map(([name, label, , hint], index) => field({ label, hint, name, api: name, pointer: `${prefix}/${name}`, ...kinds[index].show(values?.[name]) }))
+	return { fields, read: () => Object.fromEntries(members.map(([name], index) => [name, kinds[index].read(fields[index].value)])) }
 }
 
 // @param act receives the reason and saves the form; its result is passed to `done`

@@ -174,7 +174,7 @@ struct LaneRunner: Sendable {
     }
 
     func run(_ dispatch: Dispatch) async -> LaneStep {
-        noteCap(of: dispatch)
+        noteCap(of: dispatch, circuits.concurrency(of: dispatch.lane.organization))
         guard case .upstream(let request, let settings) = dispatch.destination else {
             if dispatch.organization.upstream == nil { clock.recordNoHost(of: dispatch.lane.organization) }
             return .apply(dispatch)
@@ -192,10 +192,9 @@ struct LaneRunner: Sendable {
     ///
     /// While the organization's upstream recovers from an outage, this number is smaller than the organization's own
     /// limit.
-    private func noteCap(of dispatch: Dispatch) {
-        let (organization, upstream) = (dispatch.lane.organization, dispatch.organization.upstream)
-        let cap = upstream?.maximumConcurrency ?? LaneScheduler.defaultCap
-        surroundings.noteCap(organization, min(cap, circuits.concurrency(of: organization) ?? cap))
+    private func noteCap(of dispatch: Dispatch, _ concurrency: Int?) {
+        let cap = dispatch.organization.upstream?.maximumConcurrency ?? LaneScheduler.defaultCap
+        surroundings.noteCap(dispatch.lane.organization, min(cap, concurrency ?? cap))
     }
 
     /// Whether the lane's lease leaves enough time for the request.
@@ -313,8 +312,9 @@ struct LaneRunner: Sendable {
     /// - Parameter isShared: whether the answer was already recorded for another part of the batch.
     func record(_ outcome: Outcome, of dispatch: Dispatch, took elapsed: Duration, isShared: Bool = false) {
         metrics.attempt(outcome.kind, took: elapsed)
-        let change = isShared ? nil : circuits.record(outcome.kind, of: dispatch.lane)
-        noteCap(of: dispatch)
+        let recorded = isShared ? nil : circuits.record(outcome.kind, of: dispatch.lane)
+        if let concurrency = recorded?.concurrency { noteCap(of: dispatch, concurrency) }
+        let change = recorded?.change
         if change == .opened {
             surroundings.recordUpstream(dispatch.lane.organization, true, outcome.kind.rawValue)
         } else if !isShared, outcome.kind.isResponsive {

@@ -233,14 +233,15 @@ final class Circuits: Sendable {
     }
 
     /// Records the outcome of a lane's request, and returns whether the outcome opened or closed the circuit.
-    func record(_ kind: Outcome.Kind, of lane: LaneKey) -> Change? {
+    func record(_ kind: Outcome.Kind, of lane: LaneKey) -> (change: Change?, concurrency: Int?) {
         let moment = now()
         return breakers.withLock { breakers in
             var breaker = breakers[lane.organization] ?? CircuitBreaker()
             let wasOpen = breaker.isOpen
             breaker.record(kind, by: lane.user, now: moment, jitter: .random(in: 0...1))
             breakers[lane.organization] = breaker.isUntouched ? nil : breaker
-            return breaker.isOpen == wasOpen ? nil : breaker.isOpen ? .opened : .closed
+            let change: Change? = breaker.isOpen == wasOpen ? nil : breaker.isOpen ? .opened : .closed
+            return (change, breaker.concurrency)
         }
     }
 

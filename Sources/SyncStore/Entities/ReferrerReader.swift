@@ -54,7 +54,8 @@ struct ReferrerReader {
             try EntityRows.loadBounded(results[0], into: &tables, seals)
             if isLocking {
                 referrers = try self.referrers(Array(results.dropFirst()))
-                guard missing(referrers, tables).allSatisfy({ key in keys.contains { $0 == key } }) else {
+                let read = Dictionary(grouping: keys, by: \.organization).mapValues { Set($0.map(\.key)) }
+                guard missing(referrers, tables).allSatisfy({ read[$0.organization]?.contains($0.key) == true }) else {
                     let detail = "an entity got a reference while it was being deleted"
                     throw CommitFailure.contended(PostgresError(.server(sqlState: "40001"), detail))
                 }

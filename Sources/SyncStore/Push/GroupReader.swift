@@ -24,7 +24,7 @@ struct GroupReader {
     /// The maximum bytes of documents that the group reads.
     private let documentBytes: Int
     /// The maximum bytes of documents of entities that mutations name.
-    private let namedBytes: Int
+    let namedBytes: Int
     private var lanes: [LaneKey] = []
     private var pushOfLane: [LaneKey: Int] = [:]
     /// The first look-ups of each push.

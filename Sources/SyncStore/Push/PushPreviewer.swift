@@ -50,49 +50,49 @@ package struct PushPreviewer: Sendable {
     private func preview(_ input: PushInput, _ context: PushPlanner.Context) async throws(Problem) -> PushPreview {
         do {
             return try await catalog.opening(input.lane.organization) { seal in
-                let readsAllAtOnce = !GroupReader.dependsOnVisibility(input.push, context.types)
                 let reader = GroupReader(
                     [input],
                     hints: nil,
                     deviceLimit: deviceLimit,
                     seals: SealTable([input.lane.organization: seal]),
                     documentBytes: WorkBounds.preview,
-                    namedBytes: readsAllAtOnce ? nil : 0,
+                    namedBytes: GroupReader.dependsOnVisibility(input.push, context.types) ? 0 : nil,
                     access: .looking
                 )
-                return try await preview(reader, input, context, readsAllAtOnce: readsAllAtOnce)
+                return try await preview(reader, input, context)
             }
         } catch {
             throw failure.problem(error, doing: "preview a push")
         }
     }
 
-    /// Reads the data of a push and plans it, in one read-only transaction.
+    /// Reads the data of a push in one read-only transaction, and plans the push.
     ///
-    /// - Parameter readsAllAtOnce: whether all documents can be read at once, because the visibility of the push's types
-    ///   hides no document from any user.
+    /// The connection is returned before the plan is made, unless grants of the push may require further documents.
     private func preview(
         _ reader: GroupReader,
         _ input: PushInput,
-        _ context: PushPlanner.Context,
-        readsAllAtOnce: Bool
+        _ context: PushPlanner.Context
     ) async throws -> PushPreview {
-        try await pool.withConnection { connection in
+        let mayGrant = input.push.entries.contains { entry in
+            entry.mutation.flatMap { context.types[$0.entity.type] }?.makesGrants == true
+        }
+        let (snapshot, planned) = try await pool.withConnection { connection -> (GroupSnapshot, PushPreview?) in
             var snapshot = try reader.snapshot(await connection.run(reader.queries))
             try await LocalIDReader([input]).readAssigned(
                 &snapshot,
                 .looking,
                 reader.seals,
-                documentBytes: readsAllAtOnce ? WorkBounds.preview : 0,
+                documentBytes: reader.namedBytes,
                 on: connection
             )
-            if !readsAllAtOnce {
+            if reader.readsVisible {
                 try await reader.readVisible(context.types, readsForwarded: true, into: &snapshot, on: connection)
             }
             try await reader.referrers(snapshot).read(into: &snapshot.entities, on: connection)
             let comparisons = reader.comparisons(&snapshot)
             let organization = Parameters(of: input.lane.organization)
-            let last = [Query(PullStatements.organization, organization)] + (readsAllAtOnce ? [.rollback] : [])
+            let last = [Query(PullStatements.organization, organization)] + (mayGrant ? [] : [.rollback])
             let results = try await connection.run(comparisons.map(\.query) + last)
             try reader.add(results, of: comparisons, to: &snapshot)
             // the push of a new user creates the lane, but only in an active organization
@@ -100,14 +100,18 @@ package struct PushPreviewer: Sendable {
             guard snapshot.hasLane[0] || status == OrganizationStatus.active.rawValue else {
                 throw Problem(.organizationUnknown, "the organization does not accept pushes")
             }
+            guard mayGrant else { return (snapshot, nil) }
             for _ in 0...GroupReader.documentReads {
                 switch try Self.plan(input, snapshot, context) {
-                case .planned(let preview): return preview
+                case .planned(let preview): return (snapshot, preview)
                 case .needsDocuments(let keys): try await reader.read(keys, into: &snapshot, on: connection)
                 }
             }
             throw Self.tooLarge
         }
+        if let planned { return planned }
+        guard case .planned(let preview) = try Self.plan(input, snapshot, context) else { throw Self.tooLarge }
+        return preview
     }
 
     private enum Planned {

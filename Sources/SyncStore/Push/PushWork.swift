@@ -105,7 +105,7 @@ struct PushWork: GroupTransaction {
             &snapshot,
             .locking,
             sealing,
-            documentBytes: readsVisible ? 0 : documentBytes,
+            documentBytes: reader.namedBytes,
             on: connection
         )
         let comparisons = reader.comparisons(&snapshot)

@@ -2,7 +2,6 @@ import ArgumentParser
 import CommandSupport
 import FoundationEssentials
 import JSONText
-import StandardWebhooks
 import SyncHTTP
 import SyncModel
 import SyncStore
@@ -211,7 +210,7 @@ struct PutSourceCommand: AsyncParsableCommand {
         ) { store, settings throws(Problem) -> Put? in
             let update = try SourceUpdate(body: body)
             try update.check(settings.webhookAddresses)
-            let generatedSecret = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
+            let generatedSecret = update.generatedSecret()
             guard let written = try await store.sourceAdministration.put(key, update, defaultSecret: generatedSecret)
             else { return nil }
             return (written: written, generatedSecret: generatedSecret)

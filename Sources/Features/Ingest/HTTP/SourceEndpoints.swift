@@ -32,7 +32,7 @@ struct SourceEndpoints: Sendable {
         return try await bodies.withBody(of: exchange) { body in
             let update = try SourceUpdate(body: body)
             try update.check(policy)
-            let generatedSecret = update.settings.kind == .webhook && update.secret == nil ? WebhookSecret().text : nil
+            let generatedSecret = update.generatedSecret()
             guard let written = try await administration.put(key, update, defaultSecret: generatedSecret) else {
                 throw Refusal.notFound
             }

@@ -1,5 +1,6 @@
 package import FoundationEssentials
 import Postgres
+import StandardWebhooks
 package import SyncModel
 package import SyncStore
 
@@ -217,6 +218,9 @@ package struct SourceUpdate: Sendable, Hashable {
         self.isEnabled = isEnabled
         self.secret = secret
     }
+
+    /// Returns a new secret if this is a webhook source without a secret; otherwise nil.
+    func generatedSecret() -> String? { settings.kind == .webhook && secret == nil ? WebhookSecret().text : nil }
 }
 
 /// A source of kind `postgres`, as a restored database contains it.
