@@ -64,7 +64,7 @@ package struct GatewayContext: Sendable {
     package let configuration: HTTPConfiguration
     package let registry: PrometheusRegistry
     package let logger: Logger
-    /// Determines which user a name of an issuer identifies. If it is nil, every subject gets a separate user.
+    /// Determines the user who belongs to an issuer's subject. If it is nil, a separate user belongs to every subject.
     package var verifier: TokenVerifier?
     /// Returns the open circuit breakers of this process, up to a maximum number.
     package var circuits: @Sendable (Int) -> [CircuitReport] = { _ in [] }

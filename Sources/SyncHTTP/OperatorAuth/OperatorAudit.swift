@@ -5,7 +5,7 @@ package import SyncModel
 package import SyncStore
 import Synchronization
 
-/// Records an operator's request in the audit log: an act, or an access to user content.
+/// Records an operator's request in the audit log: an action, or an access to user content.
 package struct OperatorAudit: Sendable {
     package let log: AuditLog
     package let token: OperatorToken
@@ -21,10 +21,10 @@ package struct OperatorAudit: Sendable {
         reason = try Self.reason(exchange.headers)
     }
 
-    /// Runs an act. The audit log's row is written before the act, and its outcome after the act.
+    /// Runs an action. The audit log's row is written before the action, and its outcome after the action.
     ///
     /// - Parameters:
-    ///   - action: the `operationId` of the act.
+    ///   - action: the `operationId` of the action.
     ///   - names: the names of the path's parameters, in order.
     ///   - target: the target that the request's query specifies, if any.
     package func recording(
@@ -98,7 +98,7 @@ package struct OperatorAudit: Sendable {
 
 // MARK: - AuditRecorder
 
-/// Collects, for the audit log, the details that an endpoint reports about its act.
+/// Collects, for the audit log, the details that an endpoint reports about the operator's action.
 package final class AuditRecorder: Sendable {
     /// The maximum number of a body's members whose names are recorded.
     private static let namedMembers = 32
@@ -108,10 +108,10 @@ package final class AuditRecorder: Sendable {
     private let outcome = Mutex(AuditOutcome())
     private let isDryRun = Atomic(false)
 
-    /// Whether the act may have changed something; false only for a dry run.
+    /// Whether the action may have changed something; false only for a dry run.
     package var mayHaveChanged: Bool { !isDryRun.load(ordering: .relaxed) }
 
-    /// Records that the act changes nothing.
+    /// Records that the action changes nothing.
     package func markDryRun() { isDryRun.store(true, ordering: .relaxed) }
 
     package func record(_ name: StaticString, _ value: some JSONWritable & Sendable) {
@@ -123,7 +123,7 @@ package final class AuditRecorder: Sendable {
         outcome.withLock { $0.record(name, raw: value) }
     }
 
-    /// Records the user whom the act concerns and, for a join, the target user.
+    /// Records the user whom the action concerns and, for a join, the target user.
     package func record(user: UUID? = nil, into: UUID? = nil) {
         outcome.withLock { outcome in
             outcome.user = user ?? outcome.user
@@ -132,7 +132,7 @@ package final class AuditRecorder: Sendable {
     }
 
     /// Records the reason. A reason of more than ``AuditReason/maximumBytes`` bytes is recorded as a detail of the
-    /// outcome, not as the act's reason.
+    /// outcome, not as the action's reason.
     package func record(reason: String) {
         guard reason.utf8.count <= AuditReason.maximumBytes else { return record("reason", reason) }
         outcome.withLock { $0.reason = reason }
@@ -172,10 +172,10 @@ package final class AuditRecorder: Sendable {
     }
 }
 
-/// The part of an act's target that the request's query specifies. The path is always recorded.
+/// The part of an action's target that the request's query specifies. The path is always recorded.
 package struct AuditTarget: Sendable {
-    /// Reads the target before the act, for the act's row. Throws an error if the query is invalid; the endpoint then
-    /// refuses the request.
+    /// Reads the target before the action, for the audit log's row. Throws an error if the query is invalid; the
+    /// endpoint then refuses the request.
     package typealias Reading = @Sendable (Exchange) throws -> AuditTarget
 
     /// The user. It is separate from the names, because an erasure searches for the user.

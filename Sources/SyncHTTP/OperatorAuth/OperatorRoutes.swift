@@ -14,7 +14,7 @@ package struct OperatorRoutes {
     package let log: AuditLog
     package let notifier: ChangeNotifier
     private(set) var table: RouteTable
-    /// The names of acts, and of accesses to user content, in the audit log.
+    /// The names of actions, and of accesses to user content, in the audit log.
     private(set) var audited: [String] = []
 
     package init(
@@ -46,10 +46,10 @@ package struct OperatorRoutes {
         add(.get, path, scope, name, auditTarget, mediaType, endpoint)
     }
 
-    /// Adds an act: a route that changes or sends something.
+    /// Adds an action: a route that changes or sends something.
     ///
     /// - Parameters:
-    ///   - name: the `operationId` in the contract, which is the act's name in the audit log.
+    ///   - name: the `operationId` in the contract, which is the action's name in the audit log.
     ///   - auditTarget: the part of the query that is recorded in the audit log.
     package mutating func write(
         _ name: String,
@@ -61,7 +61,7 @@ package struct OperatorRoutes {
     ) {
         let isOfOne = path.hasPrefix(Self.organization)
         add(method, path, scope, name, auditTarget, "application/json") { [notifier] exchange in
-            // a refused act throws here; a completed act is answered even if its notification fails
+            // a refused action throws here; a completed action is answered even if its notification fails
             let answer = try await endpoint(exchange)
             if isOfOne, exchange.act?.mayHaveChanged == true, let organization = try? exchange.uuid(at: 0) {
                 notifier.changed(organization)

@@ -25,7 +25,7 @@ package struct Exchange: Sendable {
     package var operatorUntil: Int64?
     /// Records the operator's accesses to user content.
     package var audit: OperatorAudit?
-    /// Records the details of the request's act.
+    /// Collects, for the audit log, the details of the operator's action.
     package var act: AuditRecorder?
 
     /// Throws an error if the caller is no longer served. Long waits call it at intervals.
