@@ -70,8 +70,8 @@ struct KeyRewriter {
             guard isMerged else { return mapping.key }
         }
         try ServerSnapshot.delete(EntityName(entity.entityType, mapping.key), db)
-        // rows that wait for `other` are now tried again together with all other held rows, because the row of `other`
-        // exists, or is itself a held row
+        // the row of `other` exists, or is held itself. Therefore no held row waits for it any longer: the next pull
+        // tries to write these held rows.
         try db.execute(
             sql: """
                 UPDATE sluice_held SET waits_for_type = NULL, waits_for_key = NULL
@@ -116,7 +116,7 @@ struct KeyRewriter {
         try result.get()
     }
 
-    // MARK: - What names the row
+    // MARK: - References to the row
 
     private func rename(_ entity: EntitySync, from old: String, to new: String) throws {
         let type = entity.entityType

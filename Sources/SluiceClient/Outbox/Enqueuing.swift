@@ -93,8 +93,9 @@ struct Enqueuing {
         }
         var version = options.isChecked && operation != .create ? try baseVersion(name) : nil
         // the user saw a state from before another writer's change, so the write must be a conflict. The stored version
-        // may include that change, and would then not cause a conflict. Any version above 1 might be within a series of
-        // one writer's changes, which is not a conflict either (`docs/rules.md`, conflicts).
+        // may already include that change, and would then not cause a conflict. Version 1 always does, because it is
+        // below the version of that change. A higher version might belong to a run of changes by this device, and would
+        // then not cause a conflict, either (`docs/rules.md`, section "Conflicts").
         if version != nil, try isOverlapping || isHeld(name) { version = 1 }
         var row = row(operation.rawValue, entity, options)
         (row.key, row.localID, row.serverID) = (name.key.isEmpty ? nil : name.key, localID, serverID)
@@ -166,8 +167,8 @@ struct Enqueuing {
         return try mapping.isNamedByServer(db) ? (nil, mapping.serverID) : (mapping.clientID, nil)
     }
 
-    /// Returns the version that the user saw (`docs/clients.md`, which base_version). It is the version in the last
-    /// pull, or the version of a successful write that no pull has returned yet.
+    /// Returns the version that the user saw (`docs/clients.md`, section "Which base_version"). This is the version in
+    /// the last pull, or the version of a successful write that no pull has returned yet.
     private func baseVersion(_ name: EntityName) throws -> Int64? {
         let statement = try db.cachedStatement(
             sql: """

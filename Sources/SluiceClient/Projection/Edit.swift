@@ -1,9 +1,9 @@
 import GRDB
 
-/// A mutation that the app's row shows, on top of the entity's base (``ServerSnapshot``). The payload contains the
-/// phone's keys.
+/// A mutation that the app's row shows, on top of the entity's base (``ServerSnapshot``).
 struct Edit: Sendable {
     let operation: RowOperation
+    /// The payload with the phone's keys. Only the edits from ``shown(of:_:_:)`` still contain the gateway's ids.
     let payload: JSON?
 }
 
@@ -30,9 +30,9 @@ extension Edit {
     /// Returns the document to show: the base, to which the edits are applied in the order in which they were made. Nil
     /// if there is no document.
     ///
-    /// The entity of a patch may have been deleted in the meantime, by the server or by another edit. The other edit
-    /// comes before the patch if the patch was refused and sent again. In these cases the patch, which still waits for
-    /// its outcome, is applied to the last known document and not skipped.
+    /// The server or an earlier edit may have deleted the entity of a patch. This patch is not skipped, because its
+    /// outcome is still unknown. It is applied to the last known document. (An edit can follow a deletion because a
+    /// patch that was refused and is sent again gets a new number.)
     static func shown(_ edits: [Edit], on base: ServerSnapshot?) -> JSON? {
         var document = base.flatMap { $0.isDeleted ? nil : $0.document }
         var last = base?.document
@@ -56,7 +56,8 @@ extension Edit {
         case succeeded
     }
 
-    /// Returns the edits on top of an entity's base. Their payloads contain the gateway's ids.
+    /// Returns the stored edits on top of an entity's base. Their payloads contain the gateway's ids, which the caller
+    /// must translate to the phone's keys.
     static func shown(of name: EntityName, _ selection: Selection = .all, _ db: Database) throws -> [Edit] {
         let (sequence, status): (Int64, String?) =
             switch selection {

@@ -45,7 +45,8 @@ extension SyncWorker {
                         try OtherWrite.findKeys(map, db)
                         return try Intent.next(db) != nil
                     }
-                    // the pull may have returned an entity without which edits had failed, or local ids for writes
+                    // another turn begins if the pull has made requests possible: retries of edits that had failed
+                    // because their entity was missing, or writes that need local ids from a pull from the beginning
                     if isAnyDecided || feed.isSnapshot { bell.ring() }
                     notePulled()
                     return
@@ -54,15 +55,15 @@ extension SyncWorker {
                 // only once in a turn, because a gateway that refuses its own cursors would cause endless requests
                 guard !hasStartedOver else { throw Stop.again(TransientError(text: problem.description)) }
                 hasStartedOver = true
-                // lost writes are sent before the new pull: a gateway that was restored from a backup may have lost
-                // writes of this phone, and the end of the new pull would remove their rows
+                // a gateway that was restored from a backup may have lost writes of this phone. Lost writes are sent
+                // before the new pull, because otherwise the end of the new pull would remove their rows.
                 hasRegistered = false
                 let hasLost = try await register()
                 let hasLostMore = try await recheckEnded()
                 if hasLost || hasLostMore { try await push() }
-                // the new pull starts after the push, so that its end also removes entities that the push has created
-                // and deleted. The pull contains no tombstones of these entities. Data on the phone are kept until the
-                // pull has ended.
+                // when the new pull ends, rows that it did not contain are removed. Until then, all rows are kept. The
+                // new pull starts after the push, so that this also removes entities that the push has created and
+                // deleted: a pull from the beginning contains no tombstones.
                 try await write { [map] db, now in
                     // a restored gateway may assign other local ids to the rows
                     if map.hasDeviceIDs { try DeviceNumbers.noteOthers(db) }
@@ -162,7 +163,10 @@ extension SyncWorker {
 }
 
 extension Problem {
-    /// Whether the cause of a refused page may be the cursor, which is too old, from before a restore, or not accepted
-    /// by this gateway. If the cursor is not the cause, the next request is refused as well, although it has no cursor.
+    /// Whether the cursor may be the cause of a refused pull: it is too old, from before a restore, or not accepted by
+    /// this gateway.
+    ///
+    /// If so, the next request is a pull from the beginning, without a cursor. If this request is refused, too, the
+    /// cursor was not the cause.
     fileprivate var isAboutCursor: Bool { code == "cursor_expired" || code == "invalid_request" }
 }
