@@ -34,8 +34,9 @@ struct CircuitBreaker: Sendable {
     static let turnTimeout: Double = 3
     /// The maximum number of stored lanes with failed probes.
     static let triedLimit = 64
-    /// The limit of requests at the same time after the circuit has closed, and the limit at which it ends.
+    /// The first limit on concurrent requests after the circuit has closed.
     static let firstConcurrency = 2
+    /// The value at which this limit is removed.
     static let fullConcurrency = 64
 
     private enum State {
@@ -55,7 +56,7 @@ struct CircuitBreaker: Sendable {
     private var troubled: Set<UUID> = []
     /// The last lanes whose probes failed.
     private var tried: Deque<UUID> = []
-    /// The limit of requests at the same time after an outage; nil for no limit.
+    /// The limit on concurrent requests after an outage; nil for no limit.
     private var recovery: Int?
 
     /// The number of requests that may be sent at the same time; nil for no limit.
@@ -143,7 +144,8 @@ struct CircuitBreaker: Sendable {
         case .misconfigured:
             recordFailure(kind, now)
             if troubled.count < Self.troubledLanes { troubled.insert(lane) }
-            // responses to fewer lanes do not lengthen the pause, because they show nothing about the upstream's health
+            // the next pause gets longer only if at least three lanes got such a response. Otherwise the cause may be
+            // in the lanes, and not in the upstream.
             fail(lane, isWorse: troubled.count >= Self.troubledLanes, now, jitter)
         case .deferred, .abandoned, .refused:
             // these outcomes show nothing about the upstream's health

@@ -114,7 +114,8 @@ struct ChannelSubject {
 
     /// The names that an issuer gave to users, read at a JSON Pointer.
     ///
-    /// These are the single value or the elements of an array. Unlike an id, such a name is not changed.
+    /// These are the single value or the elements of an array. A name is returned as written, even if it is a UUID in
+    /// upper case. An id would be converted to lower case.
     func externalNames(at pointer: String, limit: Int) -> [String] {
         guard let value = document.value(at: pointer) else { return [] }
         func name(_ value: JSONValue) -> String? {

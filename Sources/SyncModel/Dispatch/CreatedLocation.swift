@@ -136,10 +136,11 @@ struct CreatedLocation {
         guard let segments = Self.segments(path) else { return .unreadable }
         guard let last = segments.last else { return .elsewhere }
         let parent = Array(segments.dropLast())
+        // the last segment of the collection's path has a key: `/contacts(77)`
         if let key = ODataKey(segment: last), isCollection(parent + [key.name]) {
             return key.id.map { .entity($0) } ?? .withoutID
         }
-        // the segment has an OData key after the name of the collection
+        // the segment after the collection's path repeats the collection's name with a key: `/contacts/contacts(77)`
         if let key = ODataKey(segment: last), isCollection(parent), isName(key.name, of: parent) {
             return key.id.map { .entity($0) } ?? .withoutID
         }

@@ -74,10 +74,11 @@ public enum PushRefusal: Error, Sendable {
     ///
     /// The caller must read the data of this push again, without the pushes that need many documents.
     case isCrowded
-    /// A grant of the push made documents visible that were not read.
+    /// A document in the push grants the user a channel, and thereby makes entities visible whose documents were not
+    /// read.
     ///
-    /// The caller must read the documents of these entities, and plan again. Only a push that is planned alone needs
-    /// documents in this way.
+    /// The caller must read the documents of these entities, and must then plan the push again. This case occurs only
+    /// if the push is planned alone. In a group, the result is ``requiresOwnBatch``.
     case needsDocuments([EntityKey])
 }
 

@@ -186,17 +186,17 @@ public struct Seal: Sendable {
 
     // MARK: - Values that stay closed
 
-    /// The kinds of errors after which a value is "closed", which means that it is returned as nil.
+    /// The errors after which a value is "closed", which means that it is returned as nil.
     ///
     /// After other errors, the reader receives the error, and tries again.
     public enum Closing: Sendable, Hashable {
-        /// The value was changed, or moved to another place.
+        /// Errors that newer keys cannot resolve: the value was changed, was moved to another place, or is sealed with
+        /// a user's key that was destroyed.
         case damaged
-        /// The value is closed as with ``damaged``, or is sealed with a stored data key that no configured master key
-        /// unwraps.
+        /// The errors of ``damaged``, and the error that no configured master key unwraps the value's stored key.
         case known
-        /// The value is closed as with ``known``, or is sealed with an unknown data key. Use this case if there are no
-        /// newer keys.
+        /// The errors of ``known``, and the error that the value's data key is unknown. Use this case if no newer keys
+        /// can be fetched.
         case everything
     }
 

@@ -72,8 +72,8 @@ public struct WrappedKey: Sendable, Hashable {
 /// A stored key of one user, wrapped by a master key.
 ///
 /// The organization's id, and the id of the user for whom the key was created, are authenticated together with the key.
-/// Values that are sealed with the key also contain this user's id. Therefore the key's user never changes, even if the
-/// rows are moved to another user.
+/// Values that are sealed with the key also contain this user's id. Therefore ``name`` keeps this user even if a join
+/// moves the user's rows to another user.
 public struct WrappedUserKey: Sendable, Hashable {
     /// The organization, and the user for whom the key was created.
     public let name: LaneKey

@@ -272,8 +272,9 @@ public struct RestartPlanner {
     private mutating func send(_ idPointer: String) throws(Problem) {
         let current = ConflictState(error: subject.record.error)
         let serverID = ConflictState.entity(of: subject.record, current, idPointer)
-        // client ids in a stored override are not replaced later; therefore the override gets the conflict's document,
-        // or the server id in its path, only if all client ids in the payload or endpoint are resolved
+        // client ids in a stored request are not replaced later. If the payload contains an unresolved client id,
+        // `current` is nil, so that the stored request does not contain the payload. If the endpoint contains an
+        // unresolved client id, `serverID` is nil, so that no request with this endpoint is stored.
         let isWaiting = content.payload?.uuids.contains(where: isWaitedFor) ?? false
         let sent = ClientWins.plan(
             operation: subject.record.operation,
