@@ -8,17 +8,21 @@ import SyncModel
 /// A commit shows that writes are possible. After a failed commit, the writer is considered failing until the next
 /// commit succeeds. An idle writer is probed with a write of one row.
 ///
-/// Only failures of the database as a whole count. A refused job, a contended row and a statement that takes too long
-/// do not count. However, a refused job makes a probe due, and almost every error of a probe counts.
+/// A writer is considered failing only after an error that concerns the database as a whole. A refused job, a contended
+/// row and a statement that takes too long are no such errors. However, a refused job makes a probe due, and almost
+/// every error of a probe concerns the database as a whole.
 package struct WriteHealth: Sendable {
     /// The time for which a writer may fail before the gateway is not ready. A restart of the database is usually
     /// shorter.
     package static let timeout: Duration = .seconds(3)
-    /// The time for which a lack of resources or a refusal by the database counts, unless a job is committed earlier.
+    /// The time after a lack of resources, or a refusal by the database, in which a successful probe does not end the
+    /// failure.
     ///
-    /// A successful probe does not end this time: on a full disk, the probe may reuse space, while the next job finds
-    /// no space. As a result, readiness changes at most twice a minute. After a commit that was not replicated, even a
-    /// successful commit does not end this time, because a commit without changes does not wait for a standby.
+    /// On a full disk, a probe may reuse space, while the next job finds no space. As a result, readiness changes at
+    /// most twice a minute. The commit of a job ends the failure at once.
+    ///
+    /// After a commit that was not replicated, the commit of a job does not end the failure in this time, either. The
+    /// job may have changed nothing, and a commit without changes does not wait for a standby.
     package static let shortage: Duration = .seconds(30)
     /// The time for which a writer may be idle before it is probed.
     package static let probeInterval: Duration = .seconds(10)

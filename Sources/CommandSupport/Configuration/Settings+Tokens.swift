@@ -4,8 +4,9 @@ package import Tokens
 extension Settings {
     /// Returns the accepted tokens. Reads every file of keys, secrets and issuers, because the files may have changed.
     ///
-    /// - Throws: an error if no key is configured, or if a file cannot be read. If the issuer may sign tokens for other
-    ///   services with the same keys, the method also throws an error if the issuer or the audience is not set.
+    /// - Throws: an error if no key is configured, or if a file cannot be read. Also throws an error if public keys are
+    ///   configured without the settings `SLUICE_JWT_ISSUER` and `SLUICE_JWT_AUDIENCE`, and
+    ///   `SLUICE_JWT_EXCLUSIVE_KEYS` is not `yes`.
     package func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
         let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil
         guard hasOwnKeys || jwtIssuersFile != nil else {
@@ -61,7 +62,9 @@ extension Settings {
         return (verifier, signer)
     }
 
-    /// Requires issuer and audience for public keys, unless the keys sign for this gateway only.
+    /// Requires the settings for issuer and audience if public keys are configured.
+    ///
+    /// If the operator declares that the keys sign for this gateway only, the settings are not required.
     ///
     /// Identity providers usually sign the tokens of all their customers with the same keys. Without issuer and
     /// audience, a token that was issued for another service would be accepted.
@@ -87,7 +90,8 @@ extension Settings {
         guard let signingKeyFile else { return nil }
         let pem = try Self.keys(in: signingKeyFile, .signingKeyFile)
         do {
-            // the signer writes claims only at the top level, so a default name replaces a path into a nested object
+            // the signer writes only top-level claims. If the settings read a claim from another place, such as a path
+            // into a nested object, the signed token has the claim under its default name, `sub` or `org`.
             return try await RequestSigner(
                 pem: pem,
                 userClaim: identityPlaces.user.plainName ?? "sub",

@@ -20,8 +20,8 @@ public final class ReplicationStream: Sendable {
         public var maximumBytesAhead = 4 << 20
         /// The maximum size of a message in bytes. A larger message ends the stream.
         ///
-        /// As the size of an incomplete message, the stream uses the number of bytes that the operating system has
-        /// received.
+        /// If a message has not arrived completely, its size is the number of bytes that the operating system has
+        /// received so far.
         public var maximumMessageBytes = 64 << 20
         /// The maximum interval between reports of the reader's position to the server.
         ///

@@ -179,8 +179,8 @@ extension UserHash: PostgresEncodable {
 extension MutationStatus {
     /// SQL for this status if the row `row` may change to this status, otherwise NULL.
     ///
-    /// The column refuses NULL. Use this expression only for values to be written, and never in a condition, so that no
-    /// plan depends on it.
+    /// The column refuses NULL, so that an invalid transition makes the statement fail. Use this expression only as a
+    /// value to be written. In a condition, it could change PostgreSQL's query plan.
     func reached(from row: String) -> String {
         "CASE WHEN \(row).status IN (\(Self.list(Self.allCases.filter { $0.canBecome(self) }))) THEN '\(rawValue)' END"
     }

@@ -241,9 +241,9 @@ extension StoredTable {
         }
     }
 
-    /// The content of a line in addition to its columns.
+    /// The content of a line in addition to ``Lines/columns``.
     package enum Form: Sendable {
-        /// The sealed values.
+        /// The decrypted values of the table's sealed columns.
         case columns
         /// The members of the API's details of a mutation.
         case mutation

@@ -180,7 +180,8 @@ extension KeyRotation {
                 if !queries.isEmpty { _ = try await pool.run(queries) }
                 counts.rewrapped += queries.count
                 progress(counts.rewrapped)
-                // each page includes its first user, because clients choose ids and a user can have the least UUID
+                // a page includes the user with which it begins: on the first page, this can be a user with the least
+                // UUID, because ids can be any UUIDs. Therefore the next page begins with the last user's successor.
                 guard let next = end.name.successor else { return }
                 last = next
             }

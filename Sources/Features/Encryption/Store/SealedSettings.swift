@@ -19,7 +19,8 @@ struct SealedSettings {
         let (name, key) = (table.name, table.key.first)
         hasKey = key != nil
         let names = columns.map { "\($0.name)" }
-        // the row's primary key precedes each column, because a sealed value can be bound to its row
+        // the primary key is selected again before each column, because the place of a sealed value may contain the
+        // key, and ``SealedSetting/place`` reads the key directly before the value
         let list = key.map { key in "\(key)::text AS row_key, " + names.map { "\(key), \($0)" }.joined(separator: ", ")
         }
         read = Statement(
@@ -40,7 +41,7 @@ struct SealedSettings {
         )
     }
 
-    /// Returns the query that writes a row's values sealed again.
+    /// Seals a row's values again, and returns the query that writes these values.
     func renewed(_ row: inout RowReader, of organization: UUID, _ renewal: inout Renewal) throws -> Query {
         var parameters = Parameters(of: organization)
         if hasKey { parameters.add(try row.read("row_key", as: String.self)) }

@@ -5,7 +5,9 @@ import SyncHTTP
 package import SyncModel
 import SyncStore
 
-/// `/admin/organizations/{id}/sources`: the sources of an organization's events that need no separate program.
+/// `/admin/organizations/{id}/sources`: an organization's sources of events.
+///
+/// A source needs no separate program that reports its events.
 ///
 /// If a request makes the gateway generate a secret, the response contains this secret. No other response contains a
 /// secret.

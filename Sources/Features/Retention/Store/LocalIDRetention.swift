@@ -32,8 +32,8 @@ struct LocalIDRetention {
 
     /// Deletes the local ids of entities.
     ///
-    /// The ids of each device are searched, for some devices at a time. There is no index of an entity's ids on all
-    /// devices, because a device's first pull would write to all parts of such an index.
+    /// The ids of each device are searched, for some devices at a time. No index begins with the entity, because then
+    /// each id that a device's first pull inserts would change another page of the index.
     func drop(of entities: [EntityKey], on connection: Connection) async throws {
         let found = try await connection.run(Query(Self.ofDeviceTypesStatement, parameters(entities)))
         let own = try found.read { try $0.entityKey() }
@@ -108,8 +108,8 @@ struct LocalIDRetention {
     /// Selects local ids that open mutations may contain. Only devices of lanes with open mutations are searched,
     /// because the other lanes need no local id.
     ///
-    /// During the search, a device may push a mutation of an entity that was deleted long ago. Such a mutation fails
-    /// when it is processed.
+    /// The search misses a mutation that a device pushes at the same time. If the local id in this mutation is then
+    /// deleted, the mutation fails when it runs. This is acceptable, because its entity was deleted long ago.
     static let namedIDsStatement = Statement(
         "retention_named_local_ids",
         EntityRows.keys.inputs + ["organization"],

@@ -165,8 +165,10 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// Deletes mappings that no record can need. A record that names the entity by its server id may also need a
-    /// mapping, because a repeat can name the client id instead.
+    /// Deletes mappings that no idempotency record can need.
+    ///
+    /// Even a record that contains only the server id may need the mapping: if the repeat contains the client id, the
+    /// comparison of the two needs the mapping.
     static let deleteMappingsStatement = Statement(
         "retention_delete_mappings_of_tombstones",
         Row.mapping.inputs + ["now"],
@@ -179,7 +181,8 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// Records a use of the mappings that stay. A later scan of mappings deletes them.
+    /// Records the present time as the last use of the remaining mappings. ``MappingRetention`` deletes them when no
+    /// older idempotency records remain.
     static let keepMappingsStatement = Statement(
         "retention_keep_mappings_of_tombstones",
         Row.mapping.inputs + ["now"],

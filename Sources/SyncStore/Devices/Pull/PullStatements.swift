@@ -2,8 +2,8 @@ import Postgres
 
 /// The statements of a pull. Each statement processes many rows.
 ///
-/// Each look-up is a lateral subquery that PostgreSQL must not merge into its query, and uses an index in one partition
-/// for each type. A test EXPLAINs the statements.
+/// Each look-up is a lateral subquery. `OFFSET 0` prevents PostgreSQL from merging the subquery into the outer query.
+/// For each entity type, the look-up uses an index of one partition. A test checks the plans with EXPLAIN.
 enum PullStatements {
     /// Reads the local ids (numbers) by which the device identifies some entities.
     ///

@@ -187,20 +187,22 @@ enum RowStep: Sendable, Hashable {
 /// Reduces the changes of one transaction to its final state, for ids that pass from one row to another.
 ///
 /// If a unique constraint is deferrable, a transaction may give an id to a row while another row still has this id. For
-/// example, `UPDATE contact SET id = id + 1` writes "row 1 becomes 2" before "row 2 becomes 3". In the order of the
-/// log, the update of entity 2 would precede its deletion, and the entity would be lost. A table with such a constraint
-/// has REPLICA IDENTITY FULL, so that the log contains each old row as a whole. From the old rows, this type determines
-/// which row loses an id.
+/// example, `UPDATE contact SET id = id + 1` first writes "row 1 becomes 2", and then "row 2 becomes 3". The first
+/// change updates entity 2, and the second change deletes it, because row 2 loses its id. If these events were applied
+/// in this order, entity 2 would be lost, although a row has the id 2. A table with such a constraint has REPLICA
+/// IDENTITY FULL, so that the log contains each old row as a whole. From the old rows, this type determines which row
+/// loses an id.
 ///
 /// Transactions of up to ``eventLimit`` events and ``byteLimit`` bytes are reduced exactly. Larger transactions are
-/// processed in parts. If an id passes between equal rows in different parts, the order of the log is used.
+/// processed in parts. If one row loses an id in one part, and another row gets the id in another part, rows with equal
+/// values in all columns may be confused.
 package struct TransactionFold: Sendable {
     /// The maximum number of events that are held until their transaction ends.
     package static let eventLimit = 20_000
     /// The maximum number of document bytes that are held until their transaction ends.
     package static let byteLimit = 8 << 20
-    /// The maximum number of ids for which a transaction's fold tracks the rows. Changes of the transaction's other ids
-    /// keep the order of the log.
+    /// The maximum number of ids in a transaction for which the rows are tracked. Events of other ids keep the order of
+    /// the log.
     static let placeLimit = 250_000
 
     private struct Key: Hashable {
@@ -228,7 +230,7 @@ package struct TransactionFold: Sendable {
     }
 
     private var places: [Key: Place] = [:]
-    /// The ids that one row lost after another row had got the same id.
+    /// The ids that a row lost after another row had got the same id.
     private var questions: Set<Key> = []
     /// The ids with held events.
     private var touched: Set<Key> = []
