@@ -70,7 +70,7 @@ struct KeyRewriter {
             guard isMerged else { return mapping.key }
         }
         try ServerSnapshot.delete(EntityName(entity.entityType, mapping.key), db)
-        // the row of `other` exists, or is held itself. Therefore no held row waits for it any longer: the next pull
+        // the row of `other` exists, or is held itself. Therefore no held row waits for this row any longer. The next pull
         // tries to write these held rows.
         try db.execute(
             sql: """
