@@ -168,7 +168,7 @@ public struct PreviewedRequest: Sendable, Hashable {
     public let headers: [Header]
     /// The body as JSON; nil if the request has no body.
     public let body: [UInt8]?
-    /// The client ids in the path and the body for which no server ids are known yet, including device ids (entities'
+    /// The client ids in the path and the body for which no server ids are known yet, including local ids (entities'
     /// numbers on one device).
     public let unresolvedIDs: [ServerID]
 

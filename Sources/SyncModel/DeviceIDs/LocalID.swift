@@ -58,7 +58,7 @@ public struct LocalReference: Sendable {
     public static let limit = 1_000
 
     public let id: LocalID
-    /// The UUID that represents the device id.
+    /// The UUID that represents the local id.
     public let clientID: UUID
     public let place: RelatedValue
 
@@ -134,11 +134,11 @@ public struct PushLocalIDs: Sendable {
     /// The entries that are left out, because with their ids and the ids of the earlier entries the push would exceed
     /// ``limit``.
     private(set) var crowded: Set<Int> = []
-    /// All device ids in the push, by the UUID that represents the device id.
+    /// All local ids in the push, by the UUID that represents the local id.
     ///
     /// The local ids of creates are included.
     public private(set) var named: [UUID: LocalID] = [:]
-    /// The UUIDs that represent the device ids of creates.
+    /// The UUIDs that represent the local ids of creates.
     ///
     /// If a pull assigned one of these ids, the device has not applied this pull. A device that has applied the pull
     /// would not create an entity under an id that is in use.

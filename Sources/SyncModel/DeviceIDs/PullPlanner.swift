@@ -1,4 +1,4 @@
-/// Translates the ids on a page of the feed into device ids, which are the device's own numbers of entities.
+/// Translates the ids on a page of the feed into local ids, which are the device's own numbers of entities.
 ///
 /// The planner decides which entities the page refers to, which of these entities get a local id, and which counters
 /// the device has after it has applied the page.

@@ -71,7 +71,7 @@ struct DispatchDecision {
     }
 }
 
-/// The mutation's content with permanent ids in place of client ids and device ids. A device id is an entity's number
+/// The mutation's content with permanent ids in place of client ids and local ids. A local id is an entity's number
 /// on one device.
 extension DispatchDecision {
     /// The resolver of ids. If an entity type is recorded for a client id, only the permanent id in this type is used.

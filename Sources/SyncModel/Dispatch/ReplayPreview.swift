@@ -87,7 +87,7 @@ public struct ReplayPreview: Sendable {
 
 extension QueuedMutation {
     /// All ids in the mutation's content that may be client ids. These are all UUIDs, and the UUIDs that represent
-    /// device ids (entities' numbers on one device).
+    /// local ids (entities' numbers on one device).
     ///
     /// The ids are needed for a final mutation, because its references are not stored.
     public func namedIDs(in type: EntityType) -> [UUID] {

@@ -49,8 +49,8 @@ struct IngestEventPlanner {
 
     /// The reason why a document refers to too many entities with local ids; nil if their number is permitted.
     ///
-    /// A device id is an entity's number on one device. The number of such entities is limited, because a device that
-    /// pulls the document gets a device id for each of them.
+    /// A local id is an entity's number on one device. The number of such entities is limited, because a device that
+    /// pulls the document gets a local id for each of them.
     private static func sizeProblem(_ event: IngestEvent, _ type: EntityType) -> String? {
         let relations = type.relations.filter { $0.idSpace == .device }
         guard !relations.isEmpty, let document = event.document,

@@ -3,7 +3,7 @@ import JSONText
 
 /// Compares a second attempt of a mutation with the first attempt (product rule 5).
 ///
-/// A client id or a device id (an entity's number on one device) is treated as equal to the server id to which it
+/// A client id or a local id (an entity's number on one device) is treated as equal to the server id to which it
 /// resolved. This server id is a UUID, an integer or a string.
 ///
 /// The comparison does not guess. The places of ids were stored with the first attempt, and only in such a place can
@@ -14,7 +14,7 @@ import JSONText
 /// an id.
 struct ContentComparison {
     struct Knowledge {
-        /// Returns the server ids of a client id, or of the UUID that represents a device id.
+        /// Returns the server ids of a client id, or of the UUID that represents a local id.
         let serverIDs: (UUID) -> [ServerID]
         /// Returns whether a number is a known id of the device that pushed the second attempt.
         let isKnown: (LocalID) -> Bool

@@ -151,12 +151,12 @@ extension Fingerprint {
 /// A place is a byte offset from the beginning of the form. The place of the entity's own id is not included.
 ///
 /// The stored form consists of integers of variable length, with seven bits in each byte and the lowest bits first.
-/// Each integer is twice the distance from the previous place, plus 1 if a device id follows. Usually a place takes one
+/// Each integer is twice the distance from the previous place, plus 1 if a local id follows. Usually a place takes one
 /// byte.
 struct IDPlaces: Sendable, Hashable {
     struct Place: Sendable, Hashable {
         let offset: Int
-        /// The device id (an entity's number on one device) at this place; nil if a UUID was removed at this place.
+        /// The local id (an entity's number on one device) at this place; nil if a UUID was removed at this place.
         var number: Int64?
     }
 

@@ -79,7 +79,7 @@ extension LaneStep {
     /// Removes the next step from the waiting steps, and returns it; nil if no step waits.
     ///
     /// Combines the outcomes of several requests into one step, within the limits. Two creates that got the same server
-    /// id are written by separate steps, because the second step must find the device id (the entity's number on the
+    /// id are written by separate steps, because the second step must find the local id (the entity's number on the
     /// device) that the first step stored.
     public static func removeNext(from waiting: inout [LaneStep]) -> LaneStep? {
         guard case .settle(var results)? = waiting.first else { return waiting.isEmpty ? nil : waiting.removeFirst() }

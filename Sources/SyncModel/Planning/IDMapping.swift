@@ -43,7 +43,7 @@ public struct IDMapping: Sendable, Hashable {
         self.isAbandoned = isAbandoned
     }
 
-    /// The mapping of a device id, which is an entity's number on one device.
+    /// The mapping of a local id, which is an entity's number on one device.
     ///
     /// - Parameters:
     ///   - create: the mutation that creates the entity; nil for an id that a pull assigned.

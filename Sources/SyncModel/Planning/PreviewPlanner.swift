@@ -136,7 +136,7 @@ extension PreviewPlanner {
     /// The result that a mutation would have if it ran now.
     struct PreviewStep {
         var request: UpstreamRequest?
-        /// The client ids in the request that have no server ids yet, including device ids (entities' numbers on one
+        /// The client ids in the request that have no server ids yet, including local ids (entities' numbers on one
         /// device).
         var unresolved: [ServerID] = []
         /// The conflict that the gateway would detect before it sends a request; nil without a conflict.

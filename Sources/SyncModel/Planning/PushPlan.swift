@@ -13,7 +13,7 @@ public struct PushPlan: Sendable {
     public var unresolvedIDs: UnresolvedIDHistory?
     /// The accepted mutations, in running order.
     public var mutations: [NewMutation] = []
-    /// New mappings, including pending mappings and mappings of device ids. A device id is an entity's number on one
+    /// New mappings, including pending mappings and mappings of local ids. A local id is an entity's number on one
     /// device. Each mapping is a row.
     public var mappings: [NewMapping] = []
     /// Local ids that a pull assigned, and that this push uses for the first time. The value is the server id.
@@ -22,7 +22,7 @@ public struct PushPlan: Sendable {
     public var confirmedIDs: [LocalID: ServerID] = [:]
     /// Local ids in waiting mutations.
     ///
-    /// When such a mutation runs, the gateway finds the server id by the UUID that represents the device id.
+    /// When such a mutation runs, the gateway finds the server id by the UUID that represents the local id.
     public var pinnedIDs: Set<LocalID> = []
     /// The refused entries to record.
     public var rejections: [Rejection] = []

@@ -32,16 +32,16 @@ public struct PushSnapshot: Sendable {
     public var rejections: [UUID: Rejection] = [:]
     /// The user's mappings, by client id. A client id has several mappings if it occurs in several entity types.
     public var mappings: [UUID: [IDMapping]] = [:]
-    /// The device ids that the push contains. A device id is an entity's number on one device.
+    /// The local ids that the push contains. A local id is an entity's number on one device.
     public var localIDs = PushLocalIDs()
-    /// The UUIDs that represent device ids in stored mutations that wait (``PushPlan/pinnedIDs``).
+    /// The UUIDs that represent local ids in stored mutations that wait (``PushPlan/pinnedIDs``).
     public var pinnedIDs: Set<UUID> = []
-    /// The server ids of device ids that a pull assigned, and that are not confirmed yet, by the UUID that represents
-    /// the device id.
+    /// The server ids of local ids that a pull assigned, and that are not confirmed yet, by the UUID that represents
+    /// the local id.
     ///
     /// If this push takes effect, it confirms the ids that it uses.
     public var tentativeIDs: [UUID: ServerID] = [:]
-    /// The server ids of device ids that are needed only to compare repeats, by the UUID that represents the device id.
+    /// The server ids of local ids that are needed only to compare repeats, by the UUID that represents the local id.
     ///
     /// These local ids occur only in first attempts, or identify deleted entities.
     public var comparedIDs: [UUID: [ServerID]] = [:]
@@ -85,7 +85,7 @@ public struct ComparedIDs: Sendable {
     /// The maximum number of ids that are looked up for one push.
     public static let limit = 20_000
 
-    /// A device id, together with its device. This device need not be the device that sends the push.
+    /// A local id, together with its device. This device need not be the device that sends the push.
     public struct OfDevice: Sendable, Hashable {
         public let device: UUID
         public let id: LocalID

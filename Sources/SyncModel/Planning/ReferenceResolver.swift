@@ -31,8 +31,8 @@ struct ReferenceResolver {
     /// The payload with server ids; nil if there are no ids to replace.
     ///
     /// - Parameters:
-    ///   - related: the device ids (entities' numbers on one device) in the payload's relations.
-    ///   - unresolved: returns the replacement of an unresolved device id; nil to leave the number unchanged.
+    ///   - related: the local ids (entities' numbers on one device) in the payload's relations.
+    ///   - unresolved: returns the replacement of an unresolved local id; nil to leave the number unchanged.
     func payload<Failure>(
         _ payload: JSONValue,
         _ related: [LocalReference] = [],
@@ -45,7 +45,7 @@ struct ReferenceResolver {
         return payload.rewritten(edits) { serverID(of: $0)?.replacement }
     }
 
-    /// The replacements of the device ids in relations. Each key is the UUID that represents the device id.
+    /// The replacements of the local ids in relations. Each key is the UUID that represents the local id.
     func replacements<Failure>(
         of related: [LocalReference],
         unresolved: (LocalReference) throws(Failure) -> JSONReplacement?

@@ -122,7 +122,7 @@ public struct SettledContent: Sendable {
     /// The payload; nil for a mutation without a payload.
     public let payload: JSONValue?
     private let entity: EntityName
-    /// The device ids (entities' numbers on one device) in the payload's relations.
+    /// The local ids (entities' numbers on one device) in the payload's relations.
     let localReferences: [LocalReference]
 
     /// Creates the content. Stored content is not validated again, because it was validated in the push.

@@ -9,8 +9,8 @@ public struct RestartPlanner {
     public struct Knowledge: Sendable {
         /// The user's mappings of ``SettledContent/identifiers``, by client id.
         ///
-        /// The mappings of device ids (entities' numbers on one device) are included. Their keys are the UUIDs that
-        /// represent the device ids.
+        /// The mappings of local ids (entities' numbers on one device) are included. Their keys are the UUIDs that
+        /// represent the local ids.
         public var mappings: [UUID: [IDMapping]]
         /// The dependencies that are not satisfied yet (product rule 3).
         public var unmet: Set<UUID>

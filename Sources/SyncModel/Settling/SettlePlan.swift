@@ -130,7 +130,7 @@ public struct SettleSubject: Sendable {
 
 /// A change of a client id's mapping by its create, or the new server id of a local id.
 ///
-/// A device id is an entity's number on one device. Its mapping has the UUID that represents the device id.
+/// A local id is an entity's number on one device. Its mapping has the UUID that represents the local id.
 public struct MappingChange: Sendable, Hashable {
     @Exact public private(set) var entityType: String
     /// The client's id of the entity.
