@@ -70,8 +70,8 @@ struct KeyRewriter {
             guard isMerged else { return mapping.key }
         }
         try ServerSnapshot.delete(EntityName(entity.entityType, mapping.key), db)
-        // the row of `other` exists, or is held itself. Therefore no held row waits for this row any longer. The next pull
-        // tries to write these held rows.
+        // the row of `other` exists, or is held itself. Therefore no held row waits for this row any longer. The next
+        // pull tries to write the rows that waited.
         try db.execute(
             sql: """
                 UPDATE sluice_held SET waits_for_type = NULL, waits_for_key = NULL
