@@ -13,9 +13,9 @@ import Synchronization
 /// the circuit closes; otherwise the next pause is twice as long. Lanes take turns at probing: after its probe failed,
 /// a lane waits a little longer than the others.
 ///
-/// An upstream that has just recovered does not receive the backlog at once. After the circuit has closed, the number of
-/// lanes that may send at the same time is limited: first to two, and to one more after each success. A failure halves
-/// the limit. Lanes that already run are not stopped.
+/// An upstream that has just recovered does not receive the backlog at once. After the circuit has closed, the number
+/// of lanes that may send at the same time is limited: first to two, and to one more after each success. A failure
+/// halves the limit. The limit ends at 64. Lanes that already run are not stopped.
 struct CircuitBreaker: Sendable {
     /// The number of consecutive failures that open the circuit.
     static let threshold = 5
