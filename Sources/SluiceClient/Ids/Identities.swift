@@ -39,10 +39,14 @@ final class Identities {
 
     /// Returns the id of a row in a push.
     ///
-    /// - Throws: ``SluiceError/unknownEntity(entityType:key:)`` for a row that was neither enqueued nor pulled.
+    /// - Throws: ``SluiceError/unknownEntity(entityType:key:)`` for a row that was neither enqueued nor pulled, and
+    ///   ``SluiceError/deleted(entityType:key:)`` for a row whose create was discarded.
     func wireID(_ name: EntityName) throws -> JSON {
-        guard let mapping = try mapping(name), mapping.status != .failed, let id = try mapping.wireID(db) else {
+        guard let mapping = try mapping(name), let id = try mapping.wireID(db) else {
             throw SluiceError.unknownEntity(entityType: name.entityType, key: name.key)
+        }
+        guard mapping.status != .failed else {
+            throw SluiceError.deleted(entityType: name.entityType, key: name.key)
         }
         return id
     }

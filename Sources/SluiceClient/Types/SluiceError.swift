@@ -24,7 +24,8 @@ public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvert
     case signedOut
     /// The row was deleted on this phone or by another user, or its create was discarded.
     ///
-    /// The app may still show the row if one of its foreign keys forbids the deletion.
+    /// The app may still show the row, if one of its foreign keys forbids the deletion, or as long as later writes of the
+    /// row wait (``Dependents/keep``).
     case deleted(entityType: String, key: String)
 
     public var errorDescription: String? { description }
@@ -40,7 +41,7 @@ public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvert
         case .pendingWrites(let count): "\(count) writes have not reached the server, and would be lost"
         case .otherAccount: "the token belongs to another user than the writes in this database"
         case .signedOut: "the user has signed out of this database: create a new client for the next user"
-        case .deleted(let type, let key): "'\(type)' \(key) was deleted"
+        case .deleted(let type, let key): "'\(type)' \(key) was deleted, or its create was discarded"
         }
     }
 }

@@ -90,6 +90,9 @@ import Testing
                 try phone.pool.write { try phone.client.enqueue(.delete(contact), in: $0) }
             }
         }
+        #expect(throws: SluiceError.deleted(entityType: "contact", key: ola.id.wire)) {
+            try phone.pool.write { try phone.client.enqueue(.create(Visit(contactID: ola.id, title: "Call")), in: $0) }
+        }
         let unknown = Contact(name: "Per")
         #expect(throws: SluiceError.unknownEntity(entityType: "contact", key: unknown.id.wire)) {
             try phone.pool.write { try phone.client.enqueue(.update(unknown), in: $0) }

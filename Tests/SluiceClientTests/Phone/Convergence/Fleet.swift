@@ -47,7 +47,7 @@ final class Fleet {
     private var gatewayBackup: GatewayBackup?
     /// Whether disasters happen: deletions of rows to which others refer, a restored gateway, a lost phone, and two
     /// phones from one backup. False with a REST API behind the gateway, which has its own rules for disasters.
-    private let hasDisasters: Bool
+    let hasDisasters: Bool
 
     /// Restores of a gateway reach back to the beginning, independent of the phones' clocks.
     static func keep(forwards: Bool) -> Duration { .seconds((forwards ? 7 : 36_500) * 86_400) }
@@ -126,31 +126,39 @@ final class Fleet {
 
     func run(steps: Int) async throws {
         var coming: [Step] = []
-        for step in 1...steps {
-            if step % 500 == 0 { note("phones: step \(step)") }
+        for number in 1...steps {
+            if number % 500 == 0 { note("phones: step \(number)") }
             if coming.isEmpty { coming = Step.hundred.shuffled(using: &random) }
             let used = phones.filter { !$0.isLost }
             let phone = used[Int.random(in: 0..<used.count, using: &random)]
-            switch coming.removeLast() {
-            case .edit: try await edit(phone)
-            case .synchronize:
-                let timeout = Int.random(in: 1...300, using: &random)
-                _ = await phone.app.client.syncOnce(deadline: .milliseconds(timeout))
-            // on any phone, because a conflict blocks all of its user's mutations
-            case .decide: for phone in used { try await decide(phone) }
-            case .restart: try await phone.restart()
-            case .kill: try await kill(phone)
-            case .jump: phone.clock.jump(jump())
-            case .takeBackup: try phone.takeBackup()
-            case .restoreBackup: try await restore(phone)
-            case .backUpGateway: if hasDisasters { gatewayBackup = try await gateway.backup() }
-            case .restoreGateway: try await restoreGateway()
-            case .lose: try await lose(phone)
-            case .twin: try await twin(phone)
+            let step = coming.removeLast()
+            do { try await take(step, on: phone, of: used) } catch {
+                note("phones: step \(number), \(step) of phone \(phone.index), failed; its file is \(phone.file.path)")
+                throw error
             }
         }
         for phone in phones { try await ledger.note(phone) }
         for phone in phones where phone.isLost { ledger.noteLost(phone) }
+    }
+
+    private func take(_ step: Step, on phone: FleetPhone, of used: [FleetPhone]) async throws {
+        switch step {
+        case .edit: try await edit(phone)
+        case .synchronize:
+            let timeout = Int.random(in: 1...300, using: &random)
+            _ = await phone.app.client.syncOnce(deadline: .milliseconds(timeout))
+        // on any phone, because a conflict blocks all of its user's mutations
+        case .decide: for phone in used { try await decide(phone) }
+        case .restart: try await phone.restart()
+        case .kill: try await kill(phone)
+        case .jump: phone.clock.jump(jump())
+        case .takeBackup: try phone.takeBackup()
+        case .restoreBackup: try await restore(phone)
+        case .backUpGateway: if hasDisasters { gatewayBackup = try await gateway.backup() }
+        case .restoreGateway: try await restoreGateway()
+        case .lose: try await lose(phone)
+        case .twin: try await twin(phone)
+        }
     }
 
     // MARK: - Disasters

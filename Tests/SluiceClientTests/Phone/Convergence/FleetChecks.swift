@@ -24,14 +24,27 @@ extension Fleet {
             found.append("phone \(phone.index) lacks \(missing) and has \(more)")
             note("phone \(phones[0].index): \(phones[0].file.path)\nphone \(phone.index): \(phone.file.path)")
         }
-        for phone in phones {
+        let held = try await phones.asyncMap { try await Self.held(on: $0) }
+        for (phone, rows) in zip(phones, held) {
             let status = phone.app.client.currentStatus
-            let counts = (held: status.held, status.pending, status.failed, status.conflicts)
-            if status.lastError != nil || counts != (0, 0, 0, 0) {
-                found.append("phone \(phone.index): \(counts), \(status.lastError ?? "no error")")
+            let counts = (held: status.held - rows.count, status.pending, status.failed, status.conflicts)
+            if status.lastError != nil || counts != (0, 0, 0, 0) || rows != held[0] || (!rows.isEmpty && !hasDisasters) {
+                found.append("phone \(phone.index): \(counts), \(rows), \(status.lastError ?? "no error")")
+                note("phone \(phone.index): \(phone.file.path)")
             }
         }
         return found
+    }
+
+    /// The rows that wait for a row which no phone has.
+    ///
+    /// If a row was lost with a phone, or got another id because both its phone and the gateway were restored, rows that
+    /// refer to it are held on all phones.
+    private static func held(on phone: FleetPhone) async throws -> [String] {
+        try await phone.app.pool.read { db in
+            try HeldRow.fetchAll(db).filter { $0.waitsFor != nil }
+                .map { "\($0.entityType) \($0.document?["_"]?.string ?? "?")" }.sorted()
+        }
     }
 
     /// The rows of a phone in a form that is the same on all phones, without the phone's own keys.

@@ -41,10 +41,10 @@ struct FleetEdit: Sendable {
 
     /// Executes the edit in a transaction.
     ///
-    /// A discarded row that a foreign key keeps in its table can neither be edited nor referenced. The app gets an
-    /// error, and nothing is written.
+    /// A row that a foreign key keeps in its table, or whose create was discarded while later writes wait, cannot be
+    /// referenced. The app gets an error, and nothing is written.
     func make(on pool: DatabasePool, _ client: SluiceClient) async throws {
-        struct IsHeld: Error {}
+        struct IsGone: Error {}
         do {
             try await pool.write { db in
                 do {
@@ -52,10 +52,17 @@ struct FleetEdit: Sendable {
                 } catch SluiceError.unknownEntity(let type, let key), SluiceError.deleted(let type, let key) {
                     // checked here, because the row may be deleted later
                     let isHeld = try HeldRow.fetchAll(db).contains { $0.entityType == type && $0.key == key }
-                    throw isHeld ? IsHeld() : SluiceError.unknownEntity(entityType: type, key: key)
+                    let creates = "entity_type = ? AND key = ? AND operation = 'create'"
+                    let isDiscarded = try Bool.fetchOne(
+                        db,
+                        sql: "SELECT max(status = 'discarded') FROM sluice_mutations WHERE \(creates)",
+                        arguments: [type, key]
+                    )
+                    if isHeld || isDiscarded ?? false { throw IsGone() }
+                    throw SluiceError.unknownEntity(entityType: type, key: key)
                 }
             }
-        } catch is IsHeld {
+        } catch is IsGone {
             // nothing is written
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_FOREIGNKEY {
             // a memo refers to the deleted row, and the app's own tables refuse that
