@@ -28,7 +28,8 @@ extension Fleet {
         for (phone, rows) in zip(phones, held) {
             let status = phone.app.client.currentStatus
             let counts = (held: status.held - rows.count, status.pending, status.failed, status.conflicts)
-            if status.lastError != nil || counts != (0, 0, 0, 0) || rows != held[0] || (!rows.isEmpty && !hasDisasters) {
+            if status.lastError != nil || counts != (0, 0, 0, 0) || rows != held[0] || (!rows.isEmpty && !hasDisasters)
+            {
                 found.append("phone \(phone.index): \(counts), \(rows), \(status.lastError ?? "no error")")
                 note("phone \(phone.index): \(phone.file.path)")
             }
