@@ -32,7 +32,7 @@ import Testing
         #expect(HelpText.wrapped(help, columns: 24) == wrapped)
     }
 
-    @Test func `keeps examples on one line`() {
+    @Test func `keeps the lines of examples`() {
         let help = "EXAMPLES\n  sluice run one two\n\n  sluice run three four\n\nfive six seven eight"
         #expect(
             HelpText.wrapped(help, columns: 15)
@@ -61,5 +61,9 @@ import Testing
                 """
         )
         #expect(!HelpText.exitCodes([:], usesDatabase: false).contains("69"))
+        #expect(
+            HelpText.failure("The user does not exist", "it was erased")
+                == "The user does not exist, it was erased, or another failure; standard error has the reason."
+        )
     }
 }

@@ -19,25 +19,29 @@ extension Setting {
     package static let directCommits = Setting("direct_commits", .choice(["no", "yes"]), "no")
         .meaning(
             "On a Citus cluster: `yes` commits pushes directly on the server that stores the organization, with as "
-                + "many connections to each server as the committers need."
+                + "many connections to each server as the committers need. Use it if the coordinator limits the rate of "
+                + "pushes (docs/citus.md)."
         )
     package static let databasePoolSize = Setting("database_pool_size", .number(1...500), "8")
         .meaning(
-            "Connections of the pool. A gateway also needs those of the committers and one for notifications: 16 in "
-                + "total by default, 17 on a Citus cluster."
+            "Connections of the pool. A gateway also needs the connections of the committers, and one for "
+                + "notifications: 16 in total by default, 17 on a Citus cluster."
         )
     package static let committers = Setting("committers", .number(1...32), "2")
         .meaning(
-            "Number n of tasks that commit pushes; n more commit the results of lanes. They need 2n + 3 connections: "
-                + "2n for these, and one each for heavy pushes, events, and large batches of events. Raise it if the "
-                + "database has more than two cores, but not above the number of partitions. Each one beyond two allows 1 "
-                + "MiB more of bodies that are being decoded or committed."
+            "Number n of tasks that commit pushes; n further tasks commit the results of lanes. Committers need 2n + 3 "
+                + "connections: 2n for these tasks, and one each for heavy pushes, events, and large batches of events. "
+                + "Raise the number if the database has more than two cores, but not above the number of partitions. "
+                + "Bodies that are being decoded or committed may take n MiB of memory, but at least 2 MiB."
         )
     static let statementSeconds = Setting("statement_seconds", .decimal(0.5...60), "2.5")
         .meaning("Maximum duration of a database statement. A push waits up to 1.8 times as long: 4.5 s by default.")
 
     package static let publicAddress = Setting("public_address", .address, "127.0.0.1:8080")
-        .meaning("Address of the public listener for /v1. Put a reverse proxy that terminates TLS in front of it.")
+        .meaning(
+            "Address of the public listener for /v1, and for /openapi.json and /.well-known/jwks.json, which need no "
+                + "token. Put a reverse proxy that terminates TLS in front of it."
+        )
     package static let operationsAddress = Setting("operations_address", .address, "127.0.0.1:8081")
         .meaning(
             "Address of the operations listener for health, metrics, /admin and /console. Never expose it publicly."
@@ -56,7 +60,10 @@ extension Setting {
     package static let jwtJWKSURL = Setting("jwt_jwks_url", .keySetURL)
         .meaning("URL of a JWKS document with more public keys. It is fetched regularly.")
     package static let jwtIssuersFile = Setting("jwt_issuers_file", .path)
-        .meaning("JSON file with more issuers, each with its keys and the organizations for which it may issue tokens.")
+        .meaning(
+            "JSON file with more issuers, each with its keys and the organizations for which it may issue tokens. "
+                + "docs/operations.md has an example."
+        )
     package static let jwtIssuer = Setting("jwt_issuer", .text)
         .meaning("Required `iss` of tokens. Mandatory for public keys, optional for a secret.")
     package static let jwtAudience = Setting("jwt_audience", .text)
@@ -84,7 +91,8 @@ extension Setting {
     )
     package static let jwtOrganizationClaim = Setting("jwt_organization_claim", .claimPlace, "org")
         .meaning(
-            "Claim that identifies the organization: a name or a path. Set only one of this and the next two settings."
+            "Claim that identifies the organization: a name or a path. Set at most one of this and the next two "
+                + "settings; the default applies if none is set."
         )
     package static let jwtOrganizationKeys = Setting("jwt_organization_keys", .claimPlace)
         .meaning(
@@ -115,11 +123,12 @@ extension Setting {
     )
     .meaning("Role with which users hold the channels of the claim.")
     package static let jwtLeewaySeconds = Setting("jwt_leeway_seconds", .number(0...600), "0")
-        .meaning("Tolerated clock difference to the issuer of tokens.")
+        .meaning("Tolerated difference between the clocks of the gateway and of the issuer.")
     package static let operatorToken = Setting("operator_token", .operatorTokens, hint: "/admin is off", isSecret: true)
         .meaning(
-            "Bearer tokens of /admin, separated by spaces. Prefer their hashes (`sluice token --operator`). A token "
-                + "without a name belongs to `operator`; a token without a scope has the scope `admin`."
+            "Bearer tokens of /admin, separated by spaces. Prefer their hashes, such as anna@settle:sha256:HEX, which "
+                + "`sluice token make --operator` prints. A token without a name belongs to `operator`; a token without a "
+                + "scope has the scope `admin`."
         )
 
     static let signingKeyFile = Setting("signing_key_file", .path, hint: "no signed tokens")
@@ -131,8 +140,8 @@ extension Setting {
         .meaning("Master keys of encryption at rest, one in each line. `sluice keys --help` describes the format.")
     package static let retryBaseSeconds = Setting("retry_base_seconds", .decimal(0.01...3_600), "2")
         .meaning(
-            "Base of the back-off: the pause after the first failed attempt at an upstream is twice this number, and "
-                + "doubles with each further one."
+            "Half of the pause after the first failed attempt at an upstream. Each further failed attempt doubles the "
+                + "pause; up to a fifth is added at random."
         )
     package static let retryCapSeconds = Setting("retry_cap_seconds", .decimal(0.01...86_400), "1800")
         .meaning("Maximum pause between attempts at an upstream.")
@@ -142,15 +151,18 @@ extension Setting {
                 + "another one continues the lane after that time."
         )
     package static let maxLanes = Setting("max_lanes", .number(1...100_000), "1024")
-        .meaning("Maximum number of lanes in progress, not counting those that wait for a slow upstream.")
+        .meaning(
+            "Maximum number of lanes in progress, not counting lanes that wait for a slow upstream, whose responses "
+                + "take 0.25 seconds or more."
+        )
     package static let maxUpstreamRequests = Setting(
         "max_upstream_requests",
         .number(1...100_000),
         hint: "4 × SLUICE_MAX_LANES, at least 4,096"
     )
     .meaning(
-        "Maximum number of lanes in progress, including those that wait for a slow upstream, and so of concurrent "
-            + "requests to upstreams."
+        "Maximum number of concurrent requests to upstreams. Also the maximum number of lanes in progress, including "
+            + "lanes that wait for a slow upstream."
     )
 
     static let webhookAllowedNetworks = Setting(
@@ -165,11 +177,14 @@ extension Setting {
         hint: "v1 signatures only",
         isSecret: true
     )
-    .meaning("Key of v1a signatures of webhooks. `sluice webhooks create-key` generates one.")
+    .meaning(
+        "Ed25519 key of v1a signatures, which webhooks then have in addition to v1 signatures (HMAC with each "
+            + "webhook's secret). `sluice webhooks create-key` generates one."
+    )
     package static let maxWebhooks = Setting("max_webhooks", .number(1...1_000), "32")
         .meaning(
-            "Maximum number of concurrent webhook deliveries. Deliveries that only wait for a response do not count, "
-                + "up to four times as many in total."
+            "Maximum number of concurrent webhook deliveries. Deliveries that only wait for a response do not count; "
+                + "including them, the maximum is four times this number."
         )
     package static let maxReplications = Setting("max_replications", .number(1...1_000), "32")
         .meaning(
@@ -178,7 +193,7 @@ extension Setting {
     package static let maxPolls = Setting("max_polls", .number(1...1_000), "16")
         .meaning(
             "Maximum number of sources that are polled at the same time. Sources that only wait for a response do not "
-                + "count, up to four times as many in total."
+                + "count; including them, the maximum is four times this number."
         )
 
     static let retentionSucceededDays = Setting("retention_succeeded_days", .decimal(0.01...36_500), "7")
@@ -203,8 +218,8 @@ extension Setting {
     .meaning("Format of log lines.")
     package static let metricsOrganizations = Setting("metrics_organizations", .number(0...100), "0")
         .meaning(
-            "Number of organizations that metrics name by id: those whose mutations have waited longest. The others "
-                + "are counted as `other`."
+            "Number of organizations that metrics name by id. These are the organizations with mutations that have "
+                + "waited longest. All other organizations are counted as `other`."
         )
 
     package static let traceReceiver = Setting("otel_exporter_otlp_endpoint", .receiverURL, hint: "no spans")
@@ -239,8 +254,8 @@ extension Setting {
         "67108864"
     )
     .meaning(
-        "Maximum size of all request bodies in memory. An organization gets 503 for a body if it would then hold more "
-            + "than it leaves free for others."
+        "Maximum size of all request bodies in memory. A body is rejected with 503 if, with it, the organization's "
+            + "bodies would take more than the memory that would still be free."
     )
     package static let maxAnswerBytesInFlight = Setting(
         "max_answer_bytes_in_flight",
@@ -248,8 +263,8 @@ extension Setting {
         "67108864"
     )
     .meaning(
-        "Maximum size of all responses in memory. An organization that would hold more than it leaves free for others "
-            + "waits; after 5 seconds it gets 503."
+        "Maximum size of all responses in memory. A request waits if, with its response, the organization's responses "
+            + "would take more than the memory that would still be free; after 5 seconds it gets 503."
     )
     static let maxDevicesPerUser = Setting("max_devices_per_user", .number(1...1_000_000), "1000")
         .meaning("Maximum number of devices of a user. A further device is rejected.")

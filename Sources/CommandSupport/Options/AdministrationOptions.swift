@@ -13,7 +13,7 @@ package struct AdministrationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Reason for the audit log, up to 500 bytes. Without effect if the command is not recorded there.",
+            "Reason for the audit log, up to 500 bytes. Only commands that change or export data record it.",
             valueName: "text"
         )
     )

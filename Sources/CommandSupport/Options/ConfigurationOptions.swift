@@ -65,7 +65,7 @@ package struct IssuerOption: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Issuer of the subject or name: its `iss`, or the namespace that SLUICE_JWT_ISSUERS_FILE gives it. "
-                + "Default: the only issuer of the settings; required if there are several or none.",
+                + "Default: the issuer of the settings; required if they have several issuers, or no keys of tokens.",
             valueName: "name"
         )
     )

@@ -26,6 +26,11 @@ package enum HelpText {
         return (["\n\nEXIT CODES"] + lines).joined(separator: "\n")
     }
 
+    /// The meaning of exit code 1 for a command with typical causes of a failure. Each cause is a clause.
+    package static func failure(_ causes: String...) -> String {
+        causes.joined(separator: ", ") + ", or another failure; standard error has the reason."
+    }
+
     /// The width of the terminal, but at most 100 columns; 80 if there is no terminal.
     package static var columns: Int {
         if let variable = ProcessInfo.processInfo.environment["COLUMNS"].flatMap({ Int($0) }) {
@@ -42,7 +47,7 @@ package enum HelpText {
         return message[..<start] + wrapped(String(message[start...]), columns: columns)
     }
 
-    /// Wraps a help text, except for its examples, which stay on one line.
+    /// Wraps a help text, except for its examples, which break their lines themselves.
     ///
     /// Continuation lines are indented like the text of the first line. That text begins after a label, such as an
     /// option, and at least two spaces, or after the hyphen of a list.

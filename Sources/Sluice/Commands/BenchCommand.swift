@@ -19,7 +19,7 @@ struct BenchCommand: AsyncParsableCommand {
               sluice bench --seconds 10 --edits-per-day 200
               sluice bench --yes --json | jq '.limit, .active_users'
 
-            Loads the database as much as it can, so run it before the start, or at a quiet time. Run it on the \
+            Loads the database as much as it can, so run it before gateways start, or at a quiet time. Run it on the \
             gateway's machine with the gateway's settings. It creates \(BenchTenants.count) temporary organizations, \
             pushes to them through the gateway's engine in this process, and purges them at the end: also after \
             Ctrl-C or an error. If it is killed, the next run purges them. No user can push to them, and no other \

@@ -22,10 +22,11 @@ struct DevCommand: AsyncParsableCommand {
             server programs. If started as root, it runs PostgreSQL as the user postgres or nobody.
 
             --demo-upstream adds an organization "Demo upstream", whose mutations are replayed to a small REST API \
-            (the program sluice-demo-upstream). Printed commands demonstrate a replay, a retry, a conflict and a \
-            colleague's edit. Each request to the API is shown on one line. A second user has a failure and a conflict \
-            from the start. Settle them in the console, whose address and token are printed. This organization and the \
-            API's data are created again at each start.
+            (the program sluice-demo-upstream, which packages do not contain: without it, the command fails and prints \
+            how to build it). Printed commands demonstrate a replay, a retry, a conflict and a colleague's edit. Each \
+            request to the API is shown on one line. A second user has a failure and a conflict from the start. Settle \
+            them in the console, whose address and token are printed. This organization and the API's data are created \
+            again at each start.
 
             Settings take effect as with serve. These have no effect: SLUICE_CONFIG_FILE, the database URL, the \
             addresses of both listeners, the operator token, and the issuers, keys and claims of tokens.

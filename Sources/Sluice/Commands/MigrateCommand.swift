@@ -18,12 +18,13 @@ struct MigrateCommand: AsyncParsableCommand {
             it applies. Each migration is one transaction; if it fails, it is rolled back. Migrations can run while \
             gateways serve requests: they wait for a lock for at most one second and retry for ten minutes, so that \
             other transactions are not blocked for long. Concurrent runs take turns. A schema of a newer version is \
-            not changed, and the exit code is 0.
+            not changed; the newer migrations are printed, and the exit code is 0.
 
             --roles creates two roles, and enables row-level security on every table. With sluice_gateway, gateways \
-            need not own the tables. With sluice_reader, organizations' analysts can read their rows (see `sluice \
-            organizations readers`). If the roles do not exist, the right to create roles is required. Later runs \
-            update their privileges, also without the flag.
+            need not own the tables: grant it to their login role afterwards, such as GRANT sluice_gateway TO gateway. \
+            With sluice_reader, organizations' analysts can read their rows (see `sluice organizations readers`). If \
+            the roles do not exist, the right to create roles is required. Later runs update their privileges, also \
+            without the flag.
 
             --citus distributes the tables of an empty database over the servers of a Citus cluster, by organization. \
             Connect to its coordinator. Later runs distribute new tables without the flag. A database with rows is \

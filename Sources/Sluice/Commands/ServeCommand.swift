@@ -12,7 +12,8 @@ struct ServeCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               SLUICE_JWT_SECRET_FILE=/run/secrets/jwt sluice serve
-              SLUICE_JWT_JWKS_URL=https://id.example/.well-known/jwks.json sluice serve
+              SLUICE_JWT_JWKS_URL=https://id.example/.well-known/jwks.json \\
+                SLUICE_JWT_ISSUER=https://id.example SLUICE_JWT_AUDIENCE=sluice sluice serve
               sluice serve --config /etc/sluice.json
 
             Requires a database prepared by `sluice migrate`, and keys to verify tokens: SLUICE_JWT_SECRET, \
@@ -21,14 +22,17 @@ struct ServeCommand: AsyncParsableCommand {
 
             On SIGTERM or SIGINT, the gateway completes the work in progress and stops within 15 seconds. A second \
             Ctrl-C stops it immediately. If the database cannot be reached, the gateway starts, responds with 503, and \
-            recovers automatically. If the schema is outdated, it does not start.
+            recovers automatically. If the schema is outdated, it does not start; with a newer schema, it starts.
 
             SETTINGS
-              Each setting is an environment variable, or a member of the configuration file: the same name in lower \
-            case, without SLUICE_, such as {"max_mutations": 500, "otel_service_name": "sync"}. The environment takes \
+              Each setting is an environment variable, or a member of the configuration file (--config, or the \
+            variable SLUICE_CONFIG_FILE): the same name in lower case, without SLUICE_. The environment takes \
             precedence over the file, and the file over the default. An empty variable counts as unset. A secret, \
             marked (or …_FILE), can also be read from a file whose path is in the variable with the suffix _FILE (in a \
-            configuration file: _file).
+            configuration file: _file). A complete configuration file:
+
+              {"database_url": "postgresql://sluice@db/sluice",
+               "jwt_secret_file": "/run/secrets/jwt", "otel_service_name": "sync"}
 
               Limits of connections, lanes, requests and memory apply to each gateway process. `sluice --help` defines \
             lane, mutation and upstream. Events are changes that were made outside of Sluice and reported to it.
@@ -40,7 +44,8 @@ struct ServeCommand: AsyncParsableCommand {
                         0: "Stopped by a signal.",
                         1: "Failed, such as by an outdated schema or an address in use; the log has the reason.",
                         78: "The configuration is invalid, a connection pooler shares sessions between clients "
-                            + "(transaction mode), or the system allows too few open files.",
+                            + "(transaction mode), or the system allows too few open files: with the default settings, at "
+                            + "least 100, and 6 for each core, are required.",
                     ],
                     usesDatabase: false
                 )

@@ -11,25 +11,40 @@ struct SluiceCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice dev
-              SLUICE_DATABASE_URL=postgresql://owner@db/sluice sluice migrate
+              export SLUICE_DATABASE_URL=postgresql://owner@db/sluice
+              sluice migrate
               SLUICE_JWT_SECRET_FILE=/run/secrets/jwt sluice serve
               sluice doctor
 
             `sluice dev` starts everything for a trial. In production, run `sluice migrate`, then `sluice serve`, \
-            whose help describes all settings. The help of each command describes its exit codes.
+            whose help describes the gateway's settings. The help of each command, such as `sluice users list`, \
+            describes its exit codes. Pages such as docs/upstreams.md are in the package's folder share/doc/sluice.
 
             TERMS
-              entity    A record that users create and change, such as a contact.
-              mutation  A create, update, replace or delete of an entity, made on a device.
-              lane      A user's ordered queue of mutations in an organization.
-              upstream  An organization's REST API.
-              replay    To send a mutation to the upstream.
-              channel   A named part of an organization's entities, such as project/42.
+              entity        A record that users create and change, such as a contact.
+              entity type   A kind of entity, such as contact, with its own settings.
+              document      The data of an entity: a JSON object.
+              mutation      A create, update, replace or delete of an entity on a device.
+              payload       The data of a mutation: a document, or changes of one.
+              id mapping    A device's temporary id of an entity, and its permanent id.
+              push, pull    A request by which a device sends mutations, or gets changes.
+              cursor        A position in the changes, from which a client continues.
+              lane          A user's ordered queue of mutations in an organization.
+              upstream      An organization's REST API.
+              replay        To send a mutation to the upstream.
+              route         The method and path of a mutation's request to the upstream.
+              outcome rule  A rule that decides by a response whether a mutation succeeded.
+              failed        The state of a mutation that was refused.
+              conflict      The state of a mutation whose entity was changed elsewhere.
+              settle        To retry, discard or resolve a failed or conflicting mutation.
+              source        A configured origin of changes made outside of Sluice.
+              channel       A named part of an organization's entities, such as project/42.
+              grant         A user's right to read a channel, or also to write to it.
             """
                 + HelpText.exitCodes([
                     69: "The database is unreachable.",
-                    75: "Try again later: the same work is in progress elsewhere, gateways must be stopped first, or "
-                        + "requests are in flight.",
+                    75: "Not completed: the same work is in progress elsewhere, gateways must be stopped first, or "
+                        + "requests are in flight. The command's help describes what to do.",
                     78: "The configuration is invalid.",
                 ]),
         version: Version.summary,

@@ -13,12 +13,13 @@ struct TokenCommand: AsyncParsableCommand {
         abstract: "Create a token, or explain why a token is rejected.",
         discussion: """
             EXAMPLES
-              sluice token --organization 0192f0c1-2345-7abc-8def-0123456789ab --user \
-            0192f0c2-2345-7abc-8def-0123456789ab
+              sluice token --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
+                --user 0192f0c2-2345-7abc-8def-0123456789ab
               sluice token --operator
               sluice token explain - < token.txt
 
-            These are the tokens of users and operators. For tokens of programs, see `sluice tokens`.
+            Without a subcommand, `sluice token` runs `sluice token make`. These are the tokens of users and \
+            operators. For tokens of programs, see `sluice tokens`.
             """,
         subcommands: [MakeTokenCommand.self, ExplainTokenCommand.self],
         defaultSubcommand: MakeTokenCommand.self
@@ -31,11 +32,14 @@ struct MakeTokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "make",
         abstract: "Print a user's token, signed with the JWT secret, or a new operator token.",
-        usage: "sluice token make [<options>]",
+        usage: """
+            sluice token make --organization <organization> --user <user> [<options>]
+            sluice token make --operator [--name <name>] [--scope <scope>]
+            """,
         discussion: """
             EXAMPLES
-              sluice token make --organization 0192f0c1-2345-7abc-8def-0123456789ab --user \
-            0192f0c2-2345-7abc-8def-0123456789ab --ttl 600
+              sluice token make --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
+                --user 0192f0c2-2345-7abc-8def-0123456789ab --ttl 600
               sluice token make --operator --name anna --scope settle
 
             Use users' tokens for tests and trials; they require SLUICE_JWT_SECRET. The command does not check whether \

@@ -20,19 +20,21 @@ struct AfterRestoreCommand: AsyncParsableCommand {
             download everything again.
             - Leases are released, so that gateways process each user's queue of mutations (a lane) immediately.
             - Users whose erasure is recorded in the restored database are erased again, by gateways after their \
-            start. Repeat erasures that were made after the backup, unless you restored their records separately.
+            start. If users were erased after the backup, restore the records of erasures from a newer dump before \
+            (docs/operations.md has the commands), or erase the users again.
             - Sources that follow a database's log are listed. If a replication slot is ahead of the restored \
-            position, its source stops until you import the tables and run `sluice sources run … --from-beginning`.
+            position, its source stops. Then import the rows of the source's tables with `sluice import`, and run \
+            `sluice sources run … --from-beginning`.
 
             Run it only once for each restore: every run makes all clients start over.
             """
                 + HelpText.exitCodes([
                     0: "The database is repaired.",
-                    75: "Try again later: gateways are connected. Stop them, or use --force. Nothing was changed.",
+                    75: "Gateways are connected, and nothing was changed. Stop them, then run the command again.",
                 ])
     )
 
-    @Flag(help: "Run even if other sessions with the application name sluice are connected. No gateway may run.")
+    @Flag(help: "Run even if sessions with the application name sluice are connected. None may be a gateway's.")
     var force = false
 
     @OptionGroup var options: AdministrationOptions
@@ -55,8 +57,11 @@ struct AfterRestoreCommand: AsyncParsableCommand {
         }
         switch result {
         case .others(let count):
-            let reason = "gateways are connected to the database (\(count) connections); stop them or use --force"
-            throw Terminal.failure(reason, Terminal.tryAgain)
+            throw Terminal.failure(
+                "gateways are connected to the database (\(count) connections); stop them; use --force only if none of "
+                    + "the connections is a gateway's",
+                Terminal.tryAgain
+            )
         case .done(let report, let notes):
             options.output(Self.summary(of: report, notes)) {
                 $0.member("feeds", report.feeds)

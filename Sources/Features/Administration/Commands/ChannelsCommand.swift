@@ -11,11 +11,12 @@ struct ChannelsCommand: AsyncParsableCommand {
         abstract: "Grant, revoke and list the channels of users, and evaluate the channels of entities.",
         discussion: """
             EXAMPLES
-              sluice channels grant project/42 --user 0192f0c2-2345-7abc-8def-0123456789ab --organization \
-            0192f0c1-2345-7abc-8def-0123456789ab --role write
-              sluice channels list --user 0192f0c2-2345-7abc-8def-0123456789ab --organization \
-            0192f0c1-2345-7abc-8def-0123456789ab
-              sluice channels list --channel project/42 --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice channels grant project/42 --user 0192f0c2-2345-7abc-8def-0123456789ab \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab --role write
+              sluice channels list --user 0192f0c2-2345-7abc-8def-0123456789ab \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice channels list --channel project/42 \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
             A channel is a named part of an organization's entities. The setting `channels` of an entity type has \
             templates, such as project/{/project_id}, from which the channels of each entity are computed. A user sees \
@@ -67,14 +68,16 @@ struct GrantChannelCommand: AsyncParsableCommand {
             "sluice channels grant <channel> --user <user> --organization <organization> [--role <role>] [<options>]",
         discussion: """
             EXAMPLES
-              sluice channels grant project/42 --user 0192f0c2-2345-7abc-8def-0123456789ab --organization \
-            0192f0c1-2345-7abc-8def-0123456789ab --role write
+              sluice channels grant project/42 --user 0192f0c2-2345-7abc-8def-0123456789ab \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab --role write
 
             With the role write, the user may also change the entities of the channel. A grant with another role \
             replaces an operator's earlier grant. Neither the user nor the channel needs to exist yet. Prints the \
             user, the role and the channel.
             """
-                + HelpText.exitCodes([1: "The organization does not exist, or the user holds 10,000 channels."])
+                + HelpText.exitCodes([
+                    1: HelpText.failure("The organization does not exist", "the user holds 10,000 channels")
+                ])
     )
 
     @OptionGroup var arguments: ChannelArguments
@@ -106,11 +109,15 @@ struct RevokeChannelCommand: AsyncParsableCommand {
         usage: "sluice channels revoke <channel> --user <user> --organization <organization> [<options>]",
         discussion: """
             EXAMPLES
-              sluice channels revoke project/42 --user 0192f0c2-2345-7abc-8def-0123456789ab --organization \
-            0192f0c1-2345-7abc-8def-0123456789ab
+              sluice channels revoke project/42 \\
+                --user 0192f0c2-2345-7abc-8def-0123456789ab \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
             Grants by entities and tokens remain: `sluice channels list` shows all sources.
-            """ + HelpText.exitCodes([1: "The organization does not exist, or no operator granted the channel."])
+            """
+                + HelpText.exitCodes([
+                    1: HelpText.failure("The organization does not exist", "no operator granted the channel")
+                ])
     )
 
     @OptionGroup var arguments: ChannelArguments
@@ -137,14 +144,15 @@ struct ListChannelsCommand: AsyncParsableCommand {
         usage: "sluice channels list (--user <user> | --channel <channel>) --organization <organization> [<options>]",
         discussion: """
             EXAMPLES
-              sluice channels list --user 0192f0c2-2345-7abc-8def-0123456789ab --organization \
-            0192f0c1-2345-7abc-8def-0123456789ab
-              sluice channels list --channel project/42 --organization 0192f0c1-2345-7abc-8def-0123456789ab --json
+              sluice channels list --user 0192f0c2-2345-7abc-8def-0123456789ab \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice channels list --channel project/42 \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab --json
 
             Prints one grant per line: the user, the channel, the role and the source. Of a channel it prints at most \
             1,000; GET /admin/organizations/{id}/channels has all. Each user also holds the channel user/ followed by \
             the user's UUID.
-            """ + HelpText.exitCodes([1: "The organization does not exist."])
+            """ + HelpText.exitCodes([1: HelpText.failure("The organization does not exist")])
     )
 
     @Option(help: .user, transform: uuidArgument)
@@ -191,12 +199,13 @@ struct EvaluateChannelsCommand: AsyncParsableCommand {
         usage: "sluice channels evaluate <type> --organization <organization> [<options>]",
         discussion: """
             EXAMPLES
-              sluice channels evaluate visit --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice channels evaluate visit \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
-            After each change of a type's channels or grants, gateways do this in a bulk operation, which an operator \
-            can cancel. Use the command if that operation was cancelled. If the command is interrupted, run it again. \
-            Prints how many entities it examined and wrote.
-            """ + HelpText.exitCodes([1: "The organization has no such entity type."])
+            After each change of a type's channels or grants, gateways do this in the background. An operator can \
+            cancel it in the console or with /admin; use the command to repeat it. If the command is interrupted, run \
+            it again. Prints how many entities it examined and wrote.
+            """ + HelpText.exitCodes([1: HelpText.failure("The organization has no such entity type")])
     )
 
     @Argument(help: "The entity type.")

@@ -12,9 +12,11 @@ struct ExternalIDsCommand: AsyncParsableCommand {
         abstract: "Manage the names that identity providers use for an organization.",
         discussion: """
             EXAMPLES
-              sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN
+              sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab \\
+                org_9ybsU1dN
               sluice organizations external-ids list 0192f0c1-2345-7abc-8def-0123456789ab
-              sluice organizations external-ids remove 0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN
+              sluice organizations external-ids remove \\
+                0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN
 
             Required if tokens identify an organization by another name than its UUID. Within an issuer, a name \
             belongs to only one organization. An organization has at most 100 names.
@@ -64,13 +66,17 @@ struct AddExternalIDCommand: AsyncParsableCommand {
         abstract: "Add a name to an organization.",
         discussion: """
             EXAMPLES
-              sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN
-              sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN --issuer \
-            https://acme.eu.auth0.com/
+              sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab \\
+                org_9ybsU1dN
+              sluice organizations external-ids add 0192f0c1-2345-7abc-8def-0123456789ab \\
+                org_9ybsU1dN --issuer https://acme.eu.auth0.com/
 
             Prints the name that was added; with --json, the organization. A name that the organization already has \
             is not added twice.
-            """ + HelpText.exitCodes([1: "The organization does not exist, or another organization has the name."])
+            """
+                + HelpText.exitCodes([
+                    1: HelpText.failure("The organization does not exist", "another organization has the name")
+                ])
     )
 
     @OptionGroup var arguments: ExternalIDArguments
@@ -90,11 +96,15 @@ struct RemoveExternalIDCommand: AsyncParsableCommand {
         usage: "sluice organizations external-ids remove <organization> <name> [<options>]",
         discussion: """
             EXAMPLES
-              sluice organizations external-ids remove 0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN
+              sluice organizations external-ids remove \\
+                0192f0c1-2345-7abc-8def-0123456789ab org_9ybsU1dN
 
             Tokens with this name are rejected within 5 seconds. Prints the name that was removed; with --json, the \
             organization.
-            """ + HelpText.exitCodes([1: "The organization does not exist or does not have the name."])
+            """
+                + HelpText.exitCodes([
+                    1: HelpText.failure("The organization does not exist", "it does not have the name")
+                ])
     )
 
     @OptionGroup var arguments: ExternalIDArguments
@@ -117,7 +127,7 @@ struct ListExternalIDsCommand: AsyncParsableCommand {
               sluice organizations external-ids list 0192f0c1-2345-7abc-8def-0123456789ab
 
             Prints one line per name: the issuer and the name.
-            """ + HelpText.exitCodes([1: "The organization does not exist."])
+            """ + HelpText.exitCodes([1: HelpText.failure("The organization does not exist")])
     )
 
     @Argument(help: .organization, transform: uuidArgument)

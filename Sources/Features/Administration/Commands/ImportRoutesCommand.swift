@@ -11,17 +11,19 @@ struct ImportRoutesCommand: AsyncParsableCommand {
         abstract: "Set routes of entity types from an OpenAPI document of the upstream.",
         discussion: """
             EXAMPLES
-              sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab openapi.json --dry-run
-              sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab openapi.json --type contact
+              sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab openapi.json \\
+                --dry-run
+              sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab openapi.json \\
+                --type contact
               curl -sS https://api.example.com/openapi.json \\
                 | sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab - --dry-run
               yq -o=json openapi.yaml \\
                 | sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab - --dry-run
 
-            The document is OpenAPI 3.0 or 3.1 in JSON; convert YAML first. Each collection, such as /contacts \
-            with /contacts/{id}, becomes an entity type with routes. The routes of an existing type are replaced, and its other settings \
-            are kept. Types that the document lacks stay unchanged. Create the upstream first: a type that is \
-            registered without an upstream is not sent to it.
+            The document is OpenAPI 3.0 or 3.1 in JSON; convert YAML first. Each collection, such as /contacts with \
+            /contacts/{id}, becomes an entity type with routes. The routes of an existing type are replaced, and its \
+            other settings are kept. Types that the document lacks stay unchanged. Create the upstream first: a type \
+            that is registered without an upstream is not sent to it.
 
             Check the routes with --dry-run first, then the requests that a push would cause with POST \
             /v1/mutations/preview.

@@ -37,12 +37,13 @@ struct CreateOrganizationCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice organizations create "Acme Ltd"
-              sluice organizations create "Acme Ltd" --id 0192f0c1-2345-7abc-8def-0123456789ab --json
+              sluice organizations create "Acme Ltd" \\
+                --id 0192f0c1-2345-7abc-8def-0123456789ab --json
 
             Prints the organization's UUID, which tokens and the other commands use; with --json, the organization. \
             Names need not be unique, but a duplicate is usually a mistake. To create a second organization with the \
             same name, use --force.
-            """ + HelpText.exitCodes([1: "An organization with this name or UUID already exists."])
+            """ + HelpText.exitCodes([1: HelpText.failure("An organization with this name or UUID already exists")])
     )
 
     @Argument(help: "Name of the organization, 1 to 200 characters.")
@@ -149,7 +150,7 @@ private func statusCommand(_ name: String, _ abstract: String, _ explanation: St
               sluice organizations \(name) 0192f0c1-2345-7abc-8def-0123456789ab
 
             \(explanation) Prints the new status; with --json, the organization.
-            """ + HelpText.exitCodes([1: "The organization does not exist, or is being purged."])
+            """ + HelpText.exitCodes([1: HelpText.failure("The organization does not exist", "it is being purged")])
     )
 }
 
@@ -182,8 +183,9 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
             the purge, requests of the organization are rejected; it need not be suspended before. If a purge was \
             interrupted, run the command again to continue.
 
-            The audit log is kept until it expires, without ids of users. A replication slot in the organization's own \
-            database remains: drop it with pg_drop_replication_slot.
+            The audit log is kept until it expires, without ids of users. A source of kind postgres leaves its \
+            replication slot in the organization's own database: drop it with pg_drop_replication_slot. Before the \
+            purge, `sluice sources show` prints its name, the setting `slot`.
             """
                 + HelpText.exitCodes([
                     0: "The organization is purged.",

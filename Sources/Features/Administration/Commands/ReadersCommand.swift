@@ -12,9 +12,11 @@ struct ReadersCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               psql -c "CREATE ROLE acme_analyst LOGIN PASSWORD 'change-me'"
-              sluice organizations readers add 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
+              sluice organizations readers add 0192f0c1-2345-7abc-8def-0123456789ab \\
+                acme_analyst
               sluice organizations readers list 0192f0c1-2345-7abc-8def-0123456789ab
-              sluice organizations readers remove 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
+              sluice organizations readers remove 0192f0c1-2345-7abc-8def-0123456789ab \\
+                acme_analyst
 
             For an organization's analysts, who query its data in PostgreSQL. The role can only read the rows of that \
             organization, including entities that only their owner sees in the app, but not upstreams and their \
@@ -42,7 +44,8 @@ struct AddReaderCommand: AsyncParsableCommand {
         abstract: "Allow a login role to read an organization's rows.",
         discussion: """
             EXAMPLES
-              sluice organizations readers add 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
+              sluice organizations readers add 0192f0c1-2345-7abc-8def-0123456789ab \\
+                acme_analyst
 
             The role must exist. It can read one organization only: if it already reads another, it is rejected. \
             Superusers, roles that bypass row-level security, the owner of the tables and roles of gateways are \
@@ -50,7 +53,7 @@ struct AddReaderCommand: AsyncParsableCommand {
             """
                 + HelpText.exitCodes([
                     0: "The role can read the organization's rows.",
-                    1: "The organization or the role does not exist, or the role is rejected.",
+                    1: HelpText.failure("The organization or the role does not exist", "the role is rejected"),
                 ])
     )
 
@@ -76,13 +79,14 @@ struct RemoveReaderCommand: AsyncParsableCommand {
         abstract: "Revoke a role's access immediately, also for open connections.",
         discussion: """
             EXAMPLES
-              sluice organizations readers remove 0192f0c1-2345-7abc-8def-0123456789ab acme_analyst
+              sluice organizations readers remove 0192f0c1-2345-7abc-8def-0123456789ab \\
+                acme_analyst
 
             The role itself remains. To delete it, run DROP ROLE afterwards.
             """
                 + HelpText.exitCodes([
                     0: "The role can no longer read the organization's rows.",
-                    1: "The role does not read this organization.",
+                    1: HelpText.failure("The role does not read this organization"),
                 ])
     )
 
@@ -111,9 +115,9 @@ struct ListReadersCommand: AsyncParsableCommand {
             EXAMPLES
               sluice organizations readers list 0192f0c1-2345-7abc-8def-0123456789ab
 
-            Prints one role per line. A warning on standard error names each role whose membership is missing on this \
-            server, and the command that repairs it.
-            """ + HelpText.exitCodes([1: "The organization does not exist."])
+            Prints one role per line. A warning on standard error names each role that reads no rows because a grant \
+            is missing on this server, and the command that repairs it.
+            """ + HelpText.exitCodes([1: HelpText.failure("The organization does not exist")])
     )
 
     @Argument(help: .organization, transform: uuidArgument)

@@ -16,13 +16,15 @@ struct UpstreamCommand: AsyncParsableCommand {
             EXAMPLES
               sluice upstream show 0192f0c1-2345-7abc-8def-0123456789ab
               sluice upstream test 0192f0c1-2345-7abc-8def-0123456789ab --path /contacts
-              sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab openapi.json --dry-run
-              sluice upstream pause 0192f0c1-2345-7abc-8def-0123456789ab --reason "migration"
+              sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab openapi.json \\
+                --dry-run
+              sluice upstream pause 0192f0c1-2345-7abc-8def-0123456789ab \\
+                --reason "migration"
               sluice upstream resume 0192f0c1-2345-7abc-8def-0123456789ab
 
             An organization has at most one upstream: its REST API, to which mutations are sent. Create, change and \
-            remove it with /admin/organizations/{id}/upstream. The commands change the database of \
-            SLUICE_DATABASE_URL. Gateways apply a change within 5 seconds.
+            remove it with /admin/organizations/{id}/upstream (docs/upstreams.md has examples). The commands change \
+            the database of SLUICE_DATABASE_URL. Gateways apply a change within 5 seconds.
             """,
         subcommands: [
             ShowUpstreamCommand.self, TestUpstreamCommand.self, ImportRoutesCommand.self, PauseUpstreamCommand.self,
@@ -42,7 +44,7 @@ struct ShowUpstreamCommand: AsyncParsableCommand {
 
             Prints the base URL, the status, the limits, the outcome rules, and the routes of entity types; with \
             --json, the upstream.
-            """ + HelpText.exitCodes([1: "The organization has no upstream."])
+            """ + HelpText.exitCodes([1: HelpText.failure("The organization has no upstream")])
     )
 
     @Argument(help: .organization, transform: uuidArgument)
@@ -96,14 +98,15 @@ struct PauseUpstreamCommand: AsyncParsableCommand {
         abstract: "Send nothing to an organization's upstream. Pushes are accepted.",
         discussion: """
             EXAMPLES
-              sluice upstream pause 0192f0c1-2345-7abc-8def-0123456789ab --reason "migration"
+              sluice upstream pause 0192f0c1-2345-7abc-8def-0123456789ab \\
+                --reason "migration"
               sluice upstream pause 0192f0c1-2345-7abc-8def-0123456789ab \\
                 --until 2026-12-01T04:00:00Z
 
-            Use it during maintenance of the API. Requests in flight end. Mutations wait, spend no attempts and do \
-            not expire. To change the end of a pause, run the command again. Prints the status; with --json, the \
-            upstream.
-            """ + HelpText.exitCodes([1: "The organization has no upstream."])
+            Use it during maintenance of the API. Requests in flight are completed. Mutations wait, spend no attempts \
+            and do not expire. To change the end of a pause, run the command again. Prints the status; with --json, \
+            the upstream.
+            """ + HelpText.exitCodes([1: HelpText.failure("The organization has no upstream")])
     )
 
     @Argument(help: .organization, transform: uuidArgument)
@@ -140,9 +143,10 @@ struct ResumeUpstreamCommand: AsyncParsableCommand {
             EXAMPLES
               sluice upstream resume 0192f0c1-2345-7abc-8def-0123456789ab
 
-            Waiting mutations are sent within half a minute. This also ends the pauses after failed attempts, so it is \
-            of use without a pause, too. Prints the status; with --json, the upstream.
-            """ + HelpText.exitCodes([1: "The organization has no upstream."])
+            Gateways end the pause within 5 seconds, and waiting lanes continue within half a minute. This also ends \
+            the pauses after failed attempts, so it is of use without a pause, too. Prints the status; with --json, \
+            the upstream.
+            """ + HelpText.exitCodes([1: HelpText.failure("The organization has no upstream")])
     )
 
     @Argument(help: .organization, transform: uuidArgument)
@@ -164,7 +168,8 @@ struct TestUpstreamCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice upstream test 0192f0c1-2345-7abc-8def-0123456789ab
-              sluice upstream test 0192f0c1-2345-7abc-8def-0123456789ab --path /contacts --json
+              sluice upstream test 0192f0c1-2345-7abc-8def-0123456789ab --path /contacts \\
+                --json
               sluice upstream test 0192f0c1-2345-7abc-8def-0123456789ab --batch
 
             The request has the upstream's credential and headers, and comes from this machine. With --batch it is a \

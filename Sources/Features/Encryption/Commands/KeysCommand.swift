@@ -20,9 +20,13 @@ struct KeysCommand: AsyncParsableCommand {
             encrypted with its data key. A master key wraps the data keys. Each line of the file is a master key, \
             NAME:64 HEX DIGITS. The first key wraps; all of them unwrap. If the first line is -, no key wraps: \
             organizations with a data key continue to encrypt, and others remain unencrypted. To begin, start all \
-            gateways with a - above the first key, so that each can decrypt what another one encrypts. Then remove the \
-            - and restart them: gateways read the file only at their start. For an organization with a data key, \
-            encryption cannot be turned off.
+            gateways with a - above the first key, so that each can decrypt what another one encrypts:
+
+              -
+              main:64 HEX DIGITS
+
+            Then remove the - and restart the gateways, which read the file only at their start. For an organization \
+            with a data key, encryption cannot be turned off.
 
             After the first master key was added, `seal` encrypts existing data. After a master key was replaced, \
             `rewrap` makes the old one unnecessary. All commands except create use the database of \
@@ -119,15 +123,15 @@ struct RenewKeyCommand: AsyncParsableCommand {
         abstract: "Create a new data key for an organization.",
         discussion: """
             EXAMPLES
-              sluice keys renew --organization 0192f0c1-2345-7abc-8def-0123456789ab && sluice keys seal \
-            --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice keys renew --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
+                && sluice keys seal --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
             Use it if an organization's data key may have become known, or if your policy requires new keys. All \
             gateways encrypt new data with the new key within 5 seconds. `sluice keys seal` re-encrypts existing \
             data, then drops the old key. Prints the new key's number.
             """
                 + HelpText.exitCodes([
-                    1: "The organization does not exist.",
+                    1: HelpText.failure("The organization does not exist"),
                     78: "The configuration is invalid, or no master key wraps data keys.",
                 ])
     )
@@ -167,7 +171,8 @@ struct RewrapKeysCommand: AsyncParsableCommand {
             """
                 + HelpText.exitCodes([
                     0: "Only the first master key is needed now.",
-                    78: "The configuration is invalid, or a master key is missing. Do not remove any key.",
+                    78: "The configuration is invalid, or the file lacks a master key that wraps a data key. Do not "
+                        + "remove any key.",
                 ])
     )
 

@@ -26,13 +26,17 @@ struct SealRowsCommand: AsyncParsableCommand {
             of an organization are listed, and all are counted. All other values are encrypted.
 
             Organizations can have a separate key for each user. If such a key was lost, for example by a restore \
-            without its table, the user gets no other key. New data of the user is encrypted with the organization's \
-            key only, until the key is restored and the command is run again.
+            without the table `user_keys`, the user gets no other key. New data of the user is encrypted with the \
+            organization's key only, until the key is restored and the command is run again.
             """
                 + HelpText.exitCodes([
                     0: "All data is encrypted.",
-                    1: "Some values cannot be decrypted, or the organization does not exist.",
-                    78: "The configuration is invalid, or a master key is missing.",
+                    1: HelpText.failure(
+                        "Some values cannot be decrypted",
+                        "the master key of some organizations is missing",
+                        "the organization does not exist"
+                    ),
+                    78: "The configuration is invalid, or the master key of every processed organization is missing.",
                 ])
     )
 

@@ -14,7 +14,8 @@ struct RunSourceCommand: AsyncParsableCommand {
             EXAMPLES
               sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm
               sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from-beginning
-              sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm --from 2026-11-20T07:00:00Z
+              sluice sources run 0192f0c1-2345-7abc-8def-0123456789ab crm \\
+                --from 2026-11-20T07:00:00Z
 
             Use it after a failure was corrected, or if changes are missing. For sources of kind poller and postgres; \
             --from requires a poller with updated_since. A gateway begins within two seconds, even during the pause \
@@ -23,7 +24,11 @@ struct RunSourceCommand: AsyncParsableCommand {
             """
                 + HelpText.exitCodes([
                     0: "The run is scheduled.",
-                    1: "The source does not exist, is of kind webhook, or cannot start from the given --from.",
+                    1: HelpText.failure(
+                        "The source does not exist",
+                        "it is of kind webhook",
+                        "it cannot start from the given --from"
+                    ),
                 ])
     )
 
@@ -80,12 +85,15 @@ struct TestSourceCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm message.json
-              curl -sS https://api.example.com/changes | sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm \
-            -
+              curl -sS https://api.example.com/changes \\
+                | sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm -
 
             Use it to check the stored mapping rules of a source of kind webhook or poller. The file contains the body \
             of a webhook, or a response of the API. Prints each event, or why it would be rejected.
-            """ + HelpText.exitCodes([1: "The source does not exist or has no mapping, or an event would be rejected."])
+            """
+                + HelpText.exitCodes([
+                    1: HelpText.failure("The source does not exist", "it has no mapping", "an event would be rejected")
+                ])
     )
 
     @OptionGroup var source: SourceArguments

@@ -17,8 +17,8 @@ struct SourcesCommand: AsyncParsableCommand {
               sluice sources list 0192f0c1-2345-7abc-8def-0123456789ab
 
             A source receives changes that were made outside of Sluice, such as in a CRM, without a separate program \
-            between its API and the gateway. The gateway's GET /openapi.json describes the settings of each kind: \
-            webhook, poller and postgres.
+            between its API and the gateway. docs/ingest.md has examples of each kind: webhook, poller and \
+            postgres. GET /openapi.json of the public listener, which needs no token, describes all settings.
 
             The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change within 5 seconds.
             """,
@@ -91,7 +91,7 @@ struct ListSourcesCommand: AsyncParsableCommand {
             Each line shows a source: its name, its kind, its state, its last success and, if it fails, the time of \
             the first failure and the reason. The states are receiving (a webhook), running (being fetched), waiting \
             (for the next run), retrying (after a failure) and disabled.
-            """ + HelpText.exitCodes([1: "The organization does not exist."])
+            """ + HelpText.exitCodes([1: HelpText.failure("The organization does not exist")])
     )
 
     @Argument(help: .organization, transform: uuidArgument)
@@ -119,7 +119,7 @@ struct ShowSourceCommand: AsyncParsableCommand {
               sluice sources show 0192f0c1-2345-7abc-8def-0123456789ab crm
 
             Use it to find out why a source fails. Secrets are not shown.
-            """ + HelpText.exitCodes([1: "The source does not exist."])
+            """ + HelpText.exitCodes([1: HelpText.failure("The source does not exist")])
     )
 
     @OptionGroup var source: SourceArguments
@@ -144,12 +144,13 @@ struct RemoveSourceCommand: AsyncParsableCommand {
             EXAMPLES
               sluice sources remove 0192f0c1-2345-7abc-8def-0123456789ab crm
 
-            There is no confirmation. A source of kind postgres leaves its replication slot, which retains the server's \
-            log: drop it with pg_drop_replication_slot.
+            There is no confirmation. A source of kind postgres leaves its replication slot, which retains the \
+            server's log: drop it with pg_drop_replication_slot. Before the removal, `sluice sources show` prints its \
+            name, the setting `slot`.
             """
                 + HelpText.exitCodes([
                     0: "The source is removed.",
-                    1: "The source does not exist.",
+                    1: HelpText.failure("The source does not exist"),
                 ])
     )
 
@@ -176,13 +177,14 @@ struct PutSourceCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm crm.json
-              echo '{"kind": "webhook", "settings": {"mapping": {"rules": [{"entity_type": "contact", "operation": \
-            "upsert", "id": "/data/id", "version": "/data/revision", "document": "/data"}]}}}' | sluice sources put \
-            0192f0c1-2345-7abc-8def-0123456789ab crm -
+              echo '{"kind": "webhook", "settings": {"mapping": {"rules": [
+                {"entity_type": "contact", "operation": "upsert", "id": "/data/id",
+                 "version": "/data/revision", "document": "/data"}]}}}' \\
+                | sluice sources put 0192f0c1-2345-7abc-8def-0123456789ab crm -
 
-            The file contains the body of PUT /admin/organizations/{id}/sources/{name}: kind, settings, secret, \
-            status. The gateway's GET /openapi.json describes them. The kind of an existing source cannot be changed, \
-            and without a secret in the file it keeps its secret.
+            The file contains the body of PUT /admin/organizations/{id}/sources/{name}: kind (webhook, poller or \
+            postgres), settings, secret, and status (enabled or disabled). docs/ingest.md has an example of each kind. \
+            The kind of an existing source cannot be changed, and without a secret in the file it keeps its secret.
 
             Senders post webhooks to /v1/sources/ORGANIZATION/NAME of the public listener, signed with the secret \
             (Standard Webhooks). If a new webhook source has no secret, one is generated and shown once.

@@ -38,7 +38,7 @@ struct CreateServiceTokenCommand: AsyncParsableCommand {
             one and revoke the lost one.
             """
                 + HelpText.exitCodes([
-                    1: "The organization does not exist, or the output could not be written completely."
+                    1: HelpText.failure("The organization does not exist", "the output could not be written completely")
                 ])
     )
 
@@ -79,7 +79,7 @@ struct ListServiceTokensCommand: AsyncParsableCommand {
 
             Each line shows a token: its id, its source, and the times of its creation, its last use and, if revoked, \
             its revocation.
-            """ + HelpText.exitCodes([1: "The organization does not exist."])
+            """ + HelpText.exitCodes([1: HelpText.failure("The organization does not exist")])
     )
 
     @Argument(help: .organization, transform: uuidArgument)
@@ -110,11 +110,12 @@ struct RevokeServiceTokenCommand: AsyncParsableCommand {
         abstract: "Permanently revoke a service token.",
         discussion: """
             EXAMPLES
-              sluice tokens revoke 0192f0c1-2345-7abc-8def-0123456789ab 0192f0c3-2345-7abc-8def-0123456789ab
+              sluice tokens revoke 0192f0c1-2345-7abc-8def-0123456789ab \\
+                0192f0c3-2345-7abc-8def-0123456789ab
 
             The second argument is the token's id, which `sluice tokens list` shows. Gateways reject the token within \
             5 seconds.
-            """ + HelpText.exitCodes([1: "The organization does not have this token."])
+            """ + HelpText.exitCodes([1: HelpText.failure("The organization does not have this token")])
     )
 
     @Argument(help: .organization, transform: uuidArgument)

@@ -24,13 +24,12 @@ struct AuditCommand: AsyncParsableCommand {
             kept.
 
             ACTIONS
-              An action has the name of the operation (operationId) in the gateway's GET /openapi.json, regardless of \
-            whether /admin, the console or a command performed it. One action is not an operation: lookAtPayload means \
-            that an operator read the payload of a mutation. `sluice migrate`, `sluice doctor` and commands that only \
-            list or show are not recorded.
+              An action has the name of the API's operation (`operationId` in GET /openapi.json of the public \
+            listener, which needs no token), regardless of whether /admin, the console or a command performed it. \
+            `sluice migrate`, `sluice doctor` and commands that only list or show are not recorded. These actions are \
+            no operations of the API:
 
-              These actions exist only as commands:
-
+              lookAtPayload         an operator read the payload of a mutation
               importEntities        sluice import
               exportEntities        sluice export
               importRoutes          sluice upstream import
@@ -49,7 +48,10 @@ struct AuditCommand: AsyncParsableCommand {
     var organization: UUID?
 
     @Option(
-        help: ArgumentHelp("Only actions of this operator; of commands: cli: and the system's user.", valueName: "name")
+        help: ArgumentHelp(
+            "Only actions of this operator. Commands are recorded as cli: and the system's user, such as cli:root.",
+            valueName: "name"
+        )
     )
     var actor: String?
 

@@ -21,23 +21,24 @@ struct RetentionCommand: AsyncParsableCommand {
             After SLUICE_RETENTION_SUCCEEDED_DAYS, it deletes the payloads of succeeded and discarded mutations, and \
             delivered webhook messages. After SLUICE_RETENTION_DAYS:
 
-            - The records of mutations and rejected entries (idempotency records): if another device repeats such a \
-            mutation, it counts as new.
+            - The records of mutations and rejected entries (idempotency records): a repeat of such a mutation is \
+            then refused. Under another device id, such as that of a restored device, it counts as new.
             - The entries of deleted entities (tombstones) with their ids: a device that has not pulled since starts \
             over.
             - Failed and conflicting mutations, unless others depend on them: they are discarded, and the user's lane \
             continues.
             - Id mappings without an entity, and undelivered webhook messages.
 
-            After SLUICE_RETENTION_AUDIT_DAYS, it deletes operators' actions and ended bulk operations.
+            After SLUICE_RETENTION_AUDIT_DAYS, it deletes operators' actions, and ended bulk operations on mutations.
 
             Prints the number of rows of each kind, and progress to standard error. If a run was interrupted, the \
             next run continues.
             """
                 + HelpText.exitCodes([
                     0: "All expired data is deleted, or counted with --dry-run.",
-                    1: "Some rows were skipped, or another process took over the run; gateways try again.",
-                    75: "Try again later: another process runs retention. Nothing was deleted. Not with --dry-run.",
+                    1: HelpText.failure("Some rows were skipped", "another process took over the run"),
+                    75: "Another process runs retention, and nothing was deleted. Try again later. --dry-run never "
+                        + "exits with this code.",
                 ])
     )
 

@@ -14,13 +14,15 @@ struct ExportCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab all.ndjson
-              sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab --resume all.ndjson
-              sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab --type contact | gzip > contacts.gz
+              sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
+                --resume all.ndjson
+              sluice export --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
+                --type contact | gzip > contacts.gz
 
             Use it to move an organization to another database, or to read its data with other programs. It does not \
             replace backups. Each line is {"entity_type", "id", "occurred_at", "document" or "deleted", "owner", \
-            "private", "cursor"}, as `sluice import` reads it. The file contains decrypted documents and entities that \
-            only their owner can see: protect it accordingly.
+            "private", "cursor"}, as `sluice import` reads it. "private": true marks an entity that only its owner \
+            sees; an import keeps it private. The file contains decrypted documents: protect it accordingly.
 
             An entity that changes during the export has several lines; the last one is valid. An entity that is \
             deleted during the export appears as deleted.
@@ -30,13 +32,13 @@ struct ExportCommand: AsyncParsableCommand {
             `sluice after-restore`, or if retention has removed deletions since, start a new export.
 
             Prints the number of entities; with --json, as JSON. If the entities go to standard output, the number is \
-            printed to standard error, without --json only.
+            printed to standard error, or with --json not at all.
             """
                 + HelpText.exitCodes([
                     0: "The export is complete.",
-                    1:
-                        "The export failed, or lacks documents that cannot be decrypted; see standard error.",
-                    75: "Try again later: another process writes the file.",
+                    1: "The export failed, or lacks documents that cannot be decrypted; standard error has the "
+                        + "reason.",
+                    75: "Another process writes the file. Try again later.",
                 ])
     )
 

@@ -14,23 +14,33 @@ struct ImportCommand: AsyncParsableCommand {
         usage: "sluice import --organization <organization> [--dry-run] [<options>] <file>",
         discussion: """
             EXAMPLES
-              sluice import --organization 0192f0c1-2345-7abc-8def-0123456789ab --dry-run all.ndjson
-              sluice import --organization 0192f0c1-2345-7abc-8def-0123456789ab --errors rejected.ndjson all.ndjson
-              zcat all.ndjson.gz | sluice import --organization 0192f0c1-2345-7abc-8def-0123456789ab -
+              sluice import --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
+                --dry-run all.ndjson
+              sluice import --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
+                --errors rejected.ndjson all.ndjson
+              zcat all.ndjson.gz \\
+                | sluice import --organization 0192f0c1-2345-7abc-8def-0123456789ab -
 
-            Use it to move an organization's data to Sluice, or between databases. Each line is {"entity_type", "id", \
-            "document", "version" or "occurred_at", "owner", "deleted"}, as written by `sluice export`, or an event as \
-            accepted by POST /v1/ingest. A line replaces the entity, unless an earlier event or line about it is newer \
-            (by version, otherwise by time). Devices receive the changes like all others. Nothing is sent to the \
-            upstream.
+            Use it to move an organization's data to Sluice, or between databases. Each line is an entity, as written \
+            by `sluice export`, or an event as accepted by POST /v1/ingest:
+
+              {"entity_type":"contact","id":4711,"version":7,"document":{"name":"Kari"}}
+              {"entity_type":"contact","id":4712,"version":3,"deleted":true}
+
+            Further members are "occurred_at", "owner" and "private"; "cursor" has no effect. A line with \
+            "private": true is rejected unless only owners see the entities of its type: create such types first. A \
+            line replaces the entity, unless an earlier event or line about it is newer, by version, otherwise by \
+            time; a line without both counts as newest. Devices receive the changes like all others. Nothing is sent \
+            to the upstream.
 
             If an import was interrupted, run it again: lines with the same content, or the same event_id, are applied \
             once per --source. Unless --rate is given, an import pauses so that it works half of the time, or one \
-            tenth while the database is busy. It does not use up the organization's quota of requests, but commits at \
-            most half as many batches per second as the quota allows requests.
+            tenth while the database is busy. It does not count towards the organization's quota of requests. But with \
+            a quota of 10 requests per second, for example, it commits at most 5 batches per second.
 
-            Prints the numbers of applied and rejected lines; with --json, as JSON. The first 20 rejected lines are \
-            printed to standard error, and all of them to the file of --errors.
+            --updated-since includes lines without "occurred_at". Prints the numbers of applied and rejected lines; \
+            with --json, as JSON. The first 20 rejected lines are printed to standard error, and all of them to the \
+            file of --errors.
             """
                 + HelpText.exitCodes([
                     0: "All lines are applied, or were applied before.",

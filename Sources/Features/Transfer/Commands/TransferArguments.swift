@@ -102,7 +102,7 @@ struct TransferOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Only entities changed at or after this time (RFC 3339). An import includes lines without a time.",
+            "Only entities changed at or after this time (RFC 3339) or date.",
             valueName: "time"
         ),
         transform: momentArgument

@@ -12,26 +12,28 @@ struct EraseUserCommand: AsyncParsableCommand {
         abstract: "Permanently delete all data of a user.",
         discussion: """
             EXAMPLES
-              sluice users erase 0192f0c2-2345-7abc-8def-0123456789ab --organization \
-            0192f0c1-2345-7abc-8def-0123456789ab
-              sluice users erase 0192f0c2-2345-7abc-8def-0123456789ab --organization \
-            0192f0c1-2345-7abc-8def-0123456789ab --yes
+              sluice users erase 0192f0c2-2345-7abc-8def-0123456789ab \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice users erase 0192f0c2-2345-7abc-8def-0123456789ab \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab --yes
 
             For a person's request to delete their data. To keep a copy, run `sluice users export` first. Without \
             --yes, the command asks for the user's UUID as confirmation on a terminal; elsewhere, and with --json, it \
             deletes nothing and exits with 1.
 
-            Documents that the user owns are deleted, or stay without an owner (`on_erase` of their type). Documents \
-            of others stay, without the user's id. The same account can never be used in this organization again.
+            Documents that the user owns are deleted, or stay without an owner (`on_erase` of their entity type, \
+            docs/api.md). Documents of others stay, without the user's id. The same account can never be used in this \
+            organization again.
 
             From the start of the erasure, the user's requests are rejected, and devices are instructed to delete \
             their data. The command waits for requests in flight for at most two minutes. Gateways continue an \
-            interrupted erasure, and notify the upstream if it has an erase_endpoint.
+            interrupted erasure, and notify the upstream if its setting `erase_endpoint` is set.
             """
                 + HelpText.exitCodes([
                     0: "The user is erased.",
-                    1: "Nothing was deleted: the user does not exist, or the deletion was not confirmed.",
-                    75: "Requests of the user are still in flight. Gateways complete the erasure without another run.",
+                    1: HelpText.failure("The user does not exist", "the deletion was not confirmed"),
+                    75: "Requests of the user are still in flight. Gateways complete the erasure; you need not run the "
+                        + "command again.",
                 ])
     )
 
@@ -67,7 +69,7 @@ struct EraseUserCommand: AsyncParsableCommand {
         }
         guard erasure.state != .closing else {
             throw Terminal.failure(
-                "requests of the user are still in flight: gateways will continue, or run the command again",
+                "requests of the user are still in flight; gateways complete the erasure",
                 Terminal.tryAgain
             )
         }

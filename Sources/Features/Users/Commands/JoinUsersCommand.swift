@@ -16,10 +16,12 @@ struct JoinUsersCommand: AsyncParsableCommand {
             """,
         discussion: """
             EXAMPLES
-              sluice users join 0192f0c2-2345-7abc-8def-0123456789ab --into 0192f0c2-2345-7abc-8def-ba9876543210 \
-            --organization 0192f0c1-2345-7abc-8def-0123456789ab
-              sluice users join --subject 'google-oauth2|1042' --into-subject 'auth0|6553da60a54af58e29493993' \
-            --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice users join 0192f0c2-2345-7abc-8def-0123456789ab \\
+                --into 0192f0c2-2345-7abc-8def-ba9876543210 \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice users join --subject 'google-oauth2|1042' \\
+                --into-subject 'auth0|6553da60a54af58e29493993' \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
             For one person with two accounts. It cannot be undone, and there is no confirmation. The first user's \
             mutations are appended to the second user's queue in the same order; none is lost or repeated. Everything \
@@ -31,8 +33,7 @@ struct JoinUsersCommand: AsyncParsableCommand {
             """
                 + HelpText.exitCodes([
                     0: "The users are joined.",
-                    1: "Nothing was changed: a user does not exist, or the users cannot be joined; standard error "
-                        + "has the reason.",
+                    1: HelpText.failure("A user does not exist", "the users cannot be joined"),
                     75: "Requests are still in flight. Run the command again now: for two minutes, new requests of "
                         + "both users are rejected, so that it can succeed.",
                 ])

@@ -14,9 +14,10 @@ struct UsersCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice users list --organization 0192f0c1-2345-7abc-8def-0123456789ab
-              sluice users add 'auth0|6553da60' --organization 0192f0c1-2345-7abc-8def-0123456789ab
-              sluice users export 0192f0c2-2345-7abc-8def-0123456789ab --organization \
-            0192f0c1-2345-7abc-8def-0123456789ab > ada.ndjson
+              sluice users add 'auth0|6553da60' \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice users export 0192f0c2-2345-7abc-8def-0123456789ab \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab > ada.ndjson
 
             The commands use the database of SLUICE_DATABASE_URL. Gateways apply a change within 5 seconds.
             """,
@@ -34,7 +35,8 @@ struct AddUserCommand: AsyncParsableCommand {
         usage: "sluice users add <subject> --organization <organization> [<options>]",
         discussion: """
             EXAMPLES
-              sluice users add 'auth0|6553da60a54af58e29493993' --organization 0192f0c1-2345-7abc-8def-0123456789ab
+              sluice users add 'auth0|6553da60a54af58e29493993' \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
             Required only for organizations whose setting `provisioning` (PUT /admin/organizations/{id}) is \
             `explicit`; others register a user with the first request. Add the user before or after the first token is \
@@ -42,8 +44,9 @@ struct AddUserCommand: AsyncParsableCommand {
             UUID is the user's id. Prints the user's UUID; with --json, the user.
             """
                 + HelpText.exitCodes([
-                    1: "The organization does not exist.",
-                    64: "Wrong usage, or the issuer's tokens contain only UUIDs and the subject is not a UUID.",
+                    1: HelpText.failure("The organization does not exist", "the user was erased"),
+                    64: "Wrong usage, --issuer is missing, or the issuer's tokens contain only UUIDs and the subject "
+                        + "is not a UUID.",
                 ])
     )
 
@@ -88,12 +91,12 @@ struct ListUsersCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice users list --organization 0192f0c1-2345-7abc-8def-0123456789ab
-              sluice users list --organization 0192f0c1-2345-7abc-8def-0123456789ab --subject \
-            'auth0|6553da60a54af58e29493993' --json
+              sluice users list --organization 0192f0c1-2345-7abc-8def-0123456789ab \\
+                --subject 'auth0|6553da60a54af58e29493993' --json
 
             Prints one line per user: the UUID, the time of the last request, the subjects, and whether the user is \
             not registered or was joined into another user. With --json, it prints one JSON object per line.
-            """ + HelpText.exitCodes([1: "The organization does not exist."])
+            """ + HelpText.exitCodes([1: HelpText.failure("The organization does not exist")])
     )
 
     @Option(help: .organization, transform: uuidArgument)
@@ -158,15 +161,16 @@ struct ExportUserCommand: AsyncParsableCommand {
         abstract: "Print all stored data of a user, one JSON object per line.",
         discussion: """
             EXAMPLES
-              sluice users export 0192f0c2-2345-7abc-8def-0123456789ab --organization \
-            0192f0c1-2345-7abc-8def-0123456789ab > ada.ndjson
+              sluice users export 0192f0c2-2345-7abc-8def-0123456789ab \\
+                --organization 0192f0c1-2345-7abc-8def-0123456789ab > ada.ndjson
 
             For a person's request for their data. Encrypted values are decrypted: protect the output accordingly. The \
-            last line has the kind "end"; if it is missing, the export was interrupted. --json has no effect.
+            last line has the kind "end"; if it is missing, the export was interrupted. The output is JSON, also \
+            without --json.
             """
                 + HelpText.exitCodes([
                     0: "The export is complete.",
-                    1: "The user does not exist, or the export was interrupted.",
+                    1: HelpText.failure("The user does not exist", "the export was interrupted"),
                 ])
     )
 

@@ -19,7 +19,8 @@ struct WebhooksCommand: AsyncParsableCommand {
               sluice webhooks listen --secret whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD
               sluice webhooks create-key > /etc/sluice/webhook-key
 
-            Sluice sends webhooks to your programs. Configure them with /admin/organizations/{id}/webhooks.
+            Sluice sends webhooks to your programs. Configure them with /admin/organizations/{id}/webhooks \
+            (docs/webhooks.md has an example).
             """,
         subcommands: [ListenCommand.self, CreateWebhookKeyCommand.self]
     )
@@ -34,10 +35,10 @@ struct CreateWebhookKeyCommand: AsyncParsableCommand {
               sluice webhooks create-key > /etc/sluice/webhook-key
               SLUICE_WEBHOOK_SIGNING_KEY_FILE=/etc/sluice/webhook-key sluice serve
 
-            With this key, webhooks have a v1a signature (Ed25519) in addition to the v1 signature. The key for \
-            receivers, whpk_…, is printed to standard error. It is also the public_key of GET \
-            /admin/organizations/{id}/webhooks. The file must contain exactly one key. After you replace it, give the \
-            new public key to all receivers.
+            With this key, webhooks have a v1a signature (Ed25519) in addition to the v1 signature (HMAC with the \
+            webhook's secret). The key for receivers, whpk_…, is printed to standard error. It is also the public_key \
+            of GET /admin/organizations/{id}/webhooks. The file must contain exactly one key. After you replace it, \
+            give the new public key to all receivers.
             """
                 + HelpText.exitCodes(
                     [
@@ -66,7 +67,8 @@ struct ListenCommand: AsyncParsableCommand {
         discussion: """
             EXAMPLES
               sluice webhooks listen
-              sluice webhooks listen --port 9000 --secret whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD
+              sluice webhooks listen --port 9000 \\
+                --secret whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD
               sluice webhooks listen --key whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
               sluice webhooks listen --answer 503
 
@@ -74,7 +76,7 @@ struct ListenCommand: AsyncParsableCommand {
             same machine, set SLUICE_WEBHOOK_ALLOWED_NETWORKS=127.0.0.0/8.
 
             Responds with the status of --answer if one signature is valid, or if signatures are not checked because \
-            neither --secret nor --key is given; otherwise with 400. Press Ctrl-C to stop.
+            --secret, WEBHOOK_SECRET and --key are all missing; otherwise with 400. Press Ctrl-C to stop.
             """
                 + HelpText.exitCodes(
                     [
@@ -147,7 +149,7 @@ struct ListenCommand: AsyncParsableCommand {
         }
         Terminal.output("Listening at http://127.0.0.1:\(channel.localAddress?.port ?? port)/ until Ctrl-C.")
         if secrets.isEmpty, keys.isEmpty {
-            Terminal.output("Signatures are not checked: neither --secret nor --key is given.")
+            Terminal.output("Signatures are not checked: --secret, WEBHOOK_SECRET and --key are all missing.")
         }
         for await _ in await UnixSignalsSequence(trapping: .sigint, .sigterm) { break }
         try? await channel.close()

@@ -120,7 +120,7 @@ import Testing
         fixture.gateway = try await GatewayProcess.start(database: restored.uri)
         let busy = try await Program.run(["after-restore"], environment: environment)
         #expect(busy.status == 75, "\(busy.output)")
-        #expect(busy.complaint.contains("stop them or use --force"))
+        #expect(busy.complaint.contains("stop them; use --force only if none"))
 
         #expect(try await fixture.view() == view, "all data equals the backup")
         for (worker, cursors) in [(fixture.ada, old), (fixture.ada, late), (fixture.eve, evesOld)] {
