@@ -28,8 +28,8 @@ package struct CommandAct: Sendable {
         self.target = target.map { ($0.key, $0.value) }
     }
 
-    package func act(reason: String?) -> AuditAct {
-        var act = AuditAct(of: organization, by: "cli:" + Self.systemUser, scope: .admin, action, reason: reason)
+    package func act(reason: String?) -> AuditedAction {
+        var act = AuditedAction(of: organization, by: "cli:" + Self.systemUser, scope: .admin, action, reason: reason)
         act.user = user
         act.into = into
         act.target = target

@@ -59,21 +59,21 @@ package struct OperatorAudit: Sendable {
         user: UUID? = nil,
         _ target: KeyValuePairs<String, String> = [:]
     ) async throws(Problem) {
-        var act = AuditAct(of: organization, by: token.name, scope: token.scope, action, reason: reason)
+        var act = AuditedAction(of: organization, by: token.name, scope: token.scope, action, reason: reason)
         act.requestID = requestID
         act.user = user
         act.target = target.map { ($0.key, $0.value) }
         try await log.record(act, AuditOutcome())
     }
 
-    private func act(_ action: String, _ names: [String], _ values: [Substring], _ target: AuditTarget?) -> AuditAct {
+    private func act(_ action: String, _ names: [String], _ values: [Substring], _ target: AuditTarget?) -> AuditedAction {
         var named = zip(names, values).map { (name: $0, value: String($1)) }
         // the id after /admin/organizations/
         let organization = named.first { $0.name == "id" }.flatMap { UUID(parsing: $0.value) }
         named.removeAll { $0.name == "id" && organization != nil }
         let user = named.first { $0.name == "user" }.flatMap { UUID(parsing: $0.value) }
         named.removeAll { $0.name == "user" && user != nil }
-        var act = AuditAct(of: organization, by: token.name, scope: token.scope, action, reason: reason)
+        var act = AuditedAction(of: organization, by: token.name, scope: token.scope, action, reason: reason)
         act.requestID = requestID
         act.user = user ?? target?.user
         act.target = named + (target?.names ?? [])

@@ -37,12 +37,12 @@ package struct AuditLog: Sendable {
     ///
     /// - Throws: `store_unavailable` or `overloaded` for any failure of the database. In that case the caller must not
     ///   perform the action.
-    package func begin(_ act: AuditAct) async throws(Problem) -> Mark {
+    package func begin(_ act: AuditedAction) async throws(Problem) -> Mark {
         try await write(act, nil)
     }
 
     /// Records a read access, together with its outcome.
-    package func record(_ act: AuditAct, _ outcome: AuditOutcome) async throws(Problem) {
+    package func record(_ act: AuditedAction, _ outcome: AuditOutcome) async throws(Problem) {
         _ = try await write(act, outcome)
     }
 
@@ -68,7 +68,7 @@ package struct AuditLog: Sendable {
         _ = failure.problem(error, doing: "write an act's outcome")
     }
 
-    private func write(_ act: AuditAct, _ outcome: AuditOutcome?) async throws(Problem) -> Mark {
+    private func write(_ act: AuditedAction, _ outcome: AuditOutcome?) async throws(Problem) -> Mark {
         let moment = now()
         let mark = Mark(organization: act.organization, id: ids.make(at: moment))
         do {
@@ -128,7 +128,7 @@ package struct AuditLog: Sendable {
     }
 }
 
-extension AuditAct {
+extension AuditedAction {
     fileprivate var targetJSON: [UInt8] {
         JSONWriter.object(capacity: 128) { writer in
             for (name, value) in target {

@@ -46,7 +46,7 @@ package struct AuditRow: Sendable {
         guard let id: UUID = try row.read("id") else { return nil }
         self.id = id
         let organization: UUID = try row.read("organization_id")
-        self.organization = organization == AuditAct.noOrganization ? nil : organization
+        self.organization = organization == AuditedAction.noOrganization ? nil : organization
         at = try row.read("at")
         actor = try row.read("actor")
         scope = try row.read("scope")

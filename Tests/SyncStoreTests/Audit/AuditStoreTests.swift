@@ -10,8 +10,8 @@ import Testing
 @testable import SyncStore
 
 @Suite struct AuditStoreTests {
-    private func act(_ organization: UUID?, _ action: String = "putUser", user: UUID? = nil) -> AuditAct {
-        var act = AuditAct(of: organization, by: "anna", scope: .admin, action)
+    private func act(_ organization: UUID?, _ action: String = "putUser", user: UUID? = nil) -> AuditedAction {
+        var act = AuditedAction(of: organization, by: "anna", scope: .admin, action)
         act.user = user
         return act
     }
@@ -50,7 +50,7 @@ import Testing
     @Test func `truncates long texts`() async throws {
         let gateway = try await Gateway()
         let log = gateway.store.audit
-        var long = AuditAct(of: nil, by: "cli:" + String(repeating: "é", count: 100), scope: .admin, "putUser")
+        var long = AuditedAction(of: nil, by: "cli:" + String(repeating: "é", count: 100), scope: .admin, "putUser")
         long.target = [("name", String(repeating: "x", count: 10_000))]
         var outcome = AuditOutcome()
         for _ in 0..<50 { outcome.record("ids", raw: Array("[\"\(String(repeating: "x", count: 500))\"]".utf8)) }

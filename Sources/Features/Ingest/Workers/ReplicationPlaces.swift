@@ -74,7 +74,7 @@ package final class ReplicationPlaces: WorkPlaces {
                     guard held[organization, default: 0] < configuration.maxConcurrentPerOrganization,
                         let source = waiting[organization]?.popLast()
                     else {
-                        askForPlaces(of: organization, waiting[organization]?.count ?? 0, &state.running)
+                        requestPlaces(of: organization, waiting[organization]?.count ?? 0, &state.running)
                         waiting[organization] = nil
                         continue
                     }
@@ -85,14 +85,14 @@ package final class ReplicationPlaces: WorkPlaces {
             }
             let left = waiting.values.reduce(0) { $0 + $1.count }
             if left > 0 {
-                askForPlaces(of: nil, left, &state.running)
+                requestPlaces(of: nil, left, &state.running)
                 askForExcess(left, waiting: Set(waiting.filter { !$0.value.isEmpty }.keys), &state.running)
             }
             return (taken, left > 0)
         }
     }
 
-    private func askForPlaces(of organization: UUID?, _ count: Int, _ running: inout [SourceKey: Work]) {
+    private func requestPlaces(of organization: UUID?, _ count: Int, _ running: inout [SourceKey: Work]) {
         let old = running.filter { key, work in
             !work.yields && (organization == nil || key.organization == organization)
                 && work.begun.duration(to: .now) >= .seconds(configuration.turn)

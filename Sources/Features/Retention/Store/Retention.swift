@@ -56,7 +56,7 @@ package struct RetentionLease: WorkItem, Hashable {
     let token: Int64
 
     /// A run covers all organizations.
-    package var organization: UUID { AuditAct.noOrganization }
+    package var organization: UUID { AuditedAction.noOrganization }
 }
 
 /// A row that retention has read.

@@ -98,7 +98,7 @@ package struct RetentionRun: Sendable {
     private func run(_ result: inout Result, _ pace: @Sendable () -> Int) async throws(Problem) {
         var memory = Memory()
         // the audit log covers all organizations, including deleted ones
-        let audit = Job(organization: AuditAct.noOrganization, task: RetentionTask(.audit))
+        let audit = Job(organization: AuditedAction.noOrganization, task: RetentionTask(.audit))
         while !memory.done.contains(audit) {
             if let ending = try await work(on: audit, from: memory.places[audit], &memory, &result, pace: pace) {
                 result.ending = ending

@@ -4,7 +4,7 @@ public import JSONText
 /// An operator's action, or read access, as stored in the audit log.
 ///
 /// The entry contains only names and ids, but no content from users and no secrets.
-public struct AuditAct: Sendable, Hashable {
+public struct AuditedAction: Sendable, Hashable {
     /// The value of ``organization`` for acts that concern no organization.
     public static let noOrganization = UUID(uuid: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
     /// The maximum length of a target's value, in characters. Longer values are truncated.
