@@ -13,7 +13,7 @@ import SyncModel
 /// every error of a probe concerns the database as a whole.
 package struct WriteHealth: Sendable {
     /// The time for which a writer may fail before the gateway is not ready. A restart of the database is usually
-    /// shorter.
+    /// shorter. A writer that has not succeeded since the start has no such time.
     package static let timeout: Duration = .seconds(3)
     /// The time after a lack of resources, or a refusal by the database, in which a successful probe does not end the
     /// failure.
@@ -29,6 +29,7 @@ package struct WriteHealth: Sendable {
     /// The pause between probes while the writer fails, or after a job was refused.
     package static let failingProbeInterval: Duration = .seconds(1)
 
+    private var hasWritten = false
     private var failingSince: ContinuousClock.Instant?
     private var lackingSince: ContinuousClock.Instant?
     private var unreplicatedAt: ContinuousClock.Instant?
@@ -53,6 +54,7 @@ package struct WriteHealth: Sendable {
         lastTry = now
         if let unreplicatedAt, now - unreplicatedAt < Self.shortage { return }
         self = WriteHealth()
+        hasWritten = true
         lastTry = now
     }
 
@@ -92,9 +94,12 @@ package struct WriteHealth: Sendable {
 
     /// The reason why the gateway is not ready; nil while the writer succeeds or has failed for less than ``timeout``.
     package func writeFailure(at now: ContinuousClock.Instant) -> PostgresError? {
-        guard let failingSince, now - failingSince >= Self.timeout else { return nil }
+        guard let failingSince, !hasWritten || now - failingSince >= Self.timeout else { return nil }
         return failure
     }
+
+    /// Whether the writer has committed or failed since the start.
+    var hasTried: Bool { lastTry != nil }
 
     package func isProbeDue(at now: ContinuousClock.Instant) -> Bool {
         guard let lastTry else { return true }

@@ -35,7 +35,8 @@ enum FileLimit {
     ///
     /// - the connections to the database, each with a descriptor that wakes its thread
     /// - the runtime's event loops, with three files each
-    /// - the listeners, the logs and the first clients
+    /// - the listeners and the logs
+    /// - ``clients`` connections
     static func needed(by settings: Settings) -> Int {
         needed(pool: settings.databasePoolSize, committers: settings.committers)
     }
@@ -48,8 +49,11 @@ enum FileLimit {
 
     private static func needed(pool: Int, committers: Int) -> Int {
         let sessions = pool + 2 * committers + 6
-        return least + 2 * sessions + 6 * ProcessInfo.processInfo.activeProcessorCount
+        return least + 2 * sessions + 6 * ProcessInfo.processInfo.activeProcessorCount + clients
     }
+
+    /// The least number of files for connections of clients, and connections to other servers.
+    static let clients = 64
 
     /// Raises the limit, and fails if it is still too low.
     ///
@@ -73,21 +77,60 @@ enum FileLimit {
     /// The number of files in addition to the public listener's connections: for database, operations, logs and
     /// runtime.
     static let reserve = 512
+}
 
-    /// Returns the number of event listeners that are allowed in addition to a number of connections.
-    ///
-    /// As many listeners as connections are allowed, if the remaining files are sufficient for the reserve and a quarter
-    /// of the connections. Otherwise fewer listeners are allowed, but at least ``reserve``. A quarter of the connections
-    /// is sufficient, because a device that listens for events usually has no other connection.
-    static func listeners(inAdditionTo connections: Int) -> Int {
-        max(reserve, min(connections, current - reserve - connections / 4))
+/// The maximum numbers of connections that the limit of open files allows, all together.
+///
+/// A process without a free file cannot continue: libdispatch, which runs Swift's tasks, ends the process when it cannot
+/// open a file in `/proc`. Therefore no client, and no slow server, may take the last file. If the limit is too low for
+/// the settings, all numbers are reduced in proportion.
+struct FileShares: Equatable {
+    /// The connections of the public listener.
+    private(set) var connections: Int
+    /// The event streams, in addition to these connections.
+    private(set) var listeners: Int
+    /// The requests to upstreams.
+    private(set) var requests: Int
+    /// The connections of the operations listener.
+    private(set) var operations: Int
+    /// The deliveries to webhooks that run at the same time. Four times as many may wait for responses.
+    private(set) var webhooks: Int
+    /// The polls that run at the same time. Four times as many may wait for responses.
+    private(set) var polls: Int
+    /// Whether the limit is too low for the settings.
+    let isReduced: Bool
+
+    /// - Parameters:
+    ///   - limit: the limit of open files.
+    ///   - needed: the number of files that the gateway needs for itself, and for a few clients.
+    init(of settings: Settings, limit: Int, needed: Int) {
+        let free = max(0, limit - needed + FileLimit.clients)
+        let others = min(FileLimit.reserve, free / 3)
+        let share = min(1, Double(free - others) / Double(settings.connectionsWanted))
+        func reduced(_ number: Int) -> Int { max(1, Int(Double(number) * share)) }
+        connections = reduced(settings.maxConnections)
+        listeners = connections
+        requests = reduced(settings.maxUpstreamRequests)
+        operations = min(256, max(8, others / 2))
+        webhooks = reduced(settings.maxWebhooks)
+        polls = reduced(settings.maxPolls)
+        isReduced = share < 1
+    }
+
+    static func inForce(_ settings: Settings) -> FileShares {
+        FileShares(of: settings, limit: FileLimit.current, needed: FileLimit.needed(by: settings))
     }
 }
 
 extension Settings {
-    /// The maximum number of files that are open at the same time: connections of clients, connections to upstreams,
-    /// and the reserve.
-    var filesNeeded: Int { maxConnections + maxUpstreamRequests + FileLimit.reserve }
+    /// The limit of open files that is sufficient for all limits of connections.
+    var filesNeeded: Int { connectionsWanted + FileLimit.reserve + FileLimit.needed(by: self) }
+
+    /// The number of connections to clients, upstreams, receivers and sources, if all limits are reached. As many event
+    /// streams as connections are allowed in addition.
+    fileprivate var connectionsWanted: Int {
+        2 * maxConnections + maxUpstreamRequests + 4 * (maxWebhooks + maxPolls) + maxReplications
+    }
 }
 
 /// Settings of the C library's allocator.

@@ -167,7 +167,8 @@ enum GatewayAssembly {
     private static func upstream(_ settings: Settings, signer: RequestSigner?, logger: Logger) -> HTTPUpstream {
         var configuration = HTTPUpstreamConfiguration()
         // many organizations may use one hosting provider; the connections to this provider must not be the bottleneck
-        configuration.connectionsPerHost = max(configuration.connectionsPerHost, settings.maxUpstreamRequests)
+        let requests = FileShares.inForce(settings).requests
+        configuration.connectionsPerHost = max(configuration.connectionsPerHost, requests)
         configuration.version = Version.current
         var sign: HTTPUpstream.Sign?
         if let signer { sign = { try await signer.sign(organization: $0, user: $1) } }
@@ -183,8 +184,9 @@ enum GatewayAssembly {
     ) -> Dispatcher {
         var configuration = DispatchConfiguration(now: SystemClock.now)
         configuration.policy = RetryPolicy(base: settings.retryBaseSeconds, cap: settings.retryCapSeconds)
-        configuration.maximumLanes = settings.maxLanes
-        configuration.maximumRequests = settings.maxUpstreamRequests
+        let requests = FileShares.inForce(settings).requests
+        configuration.maximumRequests = requests
+        configuration.maximumLanes = min(settings.maxLanes, requests)
         return Dispatcher(
             store: store,
             upstream: upstream,
@@ -198,10 +200,11 @@ enum GatewayAssembly {
 
     private static func workers(_ settings: Settings) -> WorkerSettings {
         var workers = WorkerSettings()
-        workers.webhooks = settings.maxWebhooks
+        let shares = FileShares.inForce(settings)
+        workers.webhooks = shares.webhooks
         workers.webhookSigningKey = settings.webhookSigningKey
         workers.replications = settings.maxReplications
-        workers.polls = settings.maxPolls
+        workers.polls = shares.polls
         workers.retentionInterval = settings.retentionIntervalSeconds
         return workers
     }
@@ -220,9 +223,11 @@ enum GatewayAssembly {
         configuration.limits.mutations = settings.maxMutations
         configuration.limits.bodyBytes = settings.maxBodyBytes
         configuration.limits.payloadBytes = settings.maxPayloadBytes
-        configuration.maximumConnections = settings.maxConnections
+        let shares = FileShares.inForce(settings)
+        configuration.maximumConnections = shares.connections
+        configuration.maximumListeners = shares.listeners
+        configuration.maximumOperationsConnections = shares.operations
         configuration.allowedOrigins = settings.allowedOrigins
-        configuration.maximumListeners = FileLimit.listeners(inAdditionTo: settings.maxConnections)
         configuration.heldBodyBytes = settings.maxBodyBytesInFlight
         configuration.heldAnswerBytes = settings.maxAnswerBytesInFlight
         // for each committer the bytes of the largest group, and as many bytes for the next group

@@ -87,13 +87,18 @@ enum StartReport {
         for warning in settings.warnings {
             logger.warning("Configuration should be reviewed", metadata: [LogKeys.reason: "\(warning)"])
         }
-        let needed = settings.filesNeeded
-        if FileLimit.current < needed {
-            logger.warning(
-                "The limit of open files is lower than the limit of connections; raise it (ulimit -n)",
-                metadata: ["limit": .stringConvertible(FileLimit.current), "needed": .stringConvertible(needed)]
-            )
-        }
+        let shares = FileShares.inForce(settings)
+        guard shares.isReduced else { return }
+        logger.warning(
+            "The limit of open files is too low for the limits of connections, so they are lower; raise it (ulimit -n)",
+            metadata: [
+                "limit": .stringConvertible(FileLimit.current),
+                "needed": .stringConvertible(settings.filesNeeded),
+                "connections": .stringConvertible(shares.connections),
+                "event_streams": .stringConvertible(shares.listeners),
+                "upstream_requests": .stringConvertible(shares.requests),
+            ]
+        )
     }
 }
 

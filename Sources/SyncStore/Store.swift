@@ -156,7 +156,9 @@ package final class Store: Sendable {
             pushes.writeFailure ?? lanes.writeFailure ?? ingest.writeFailure ?? notifier.hints.writeFailure
         guard let error = writeFailure else { return nil }
         logger.debug("not ready", metadata: ["error": "\(error.message)"])
-        return error.isOfReadOnlyServer ? Self.readOnly : "the database does not accept writes"
+        if error.isOfReadOnlyServer { return Self.readOnly }
+        return error.connectFailure == .noRoom
+            ? "the database allows the gateway too few connections" : "the database does not accept writes"
     }
 
     /// Reads which master keys wrap the stored data keys.

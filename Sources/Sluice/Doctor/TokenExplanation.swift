@@ -136,7 +136,8 @@ struct TokenExplanation {
                 "The token was changed or truncated, or signed by another issuer or environment of the provider."
             let isSecrets = settings.issuer.secret != nil && examination.algorithm == "HS256"
             let advice = isSecrets ? "Check that \(settings.secret) is the signing secret. \(other)" : other
-            return .failed("key", "the signature does not match key \(id)", advice)
+            let key = isSecrets ? "\(settings.secret)" : examination.keyID == nil ? "any key" : "key \(id)"
+            return .failed("key", "the signature does not match \(key)", advice)
         }
     }
 

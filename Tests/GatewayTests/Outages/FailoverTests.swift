@@ -255,6 +255,32 @@ import Testing
         #expect(try await program.end() == 0)
     }
 
+    /// A process without a free file is ended by libdispatch.
+    @Test func `more connections than files do not end the gateway`() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let environment = try Self.environment(database.uri)
+        let program = try Program(shell: "ulimit -n 256; exec '\(Program.path)' serve", environment: environment)
+        let address = try #require(environment["SLUICE_PUBLIC_ADDRESS"])
+        let operations = try #require(environment["SLUICE_OPERATIONS_ADDRESS"])
+        func isReady() async -> Bool { await (try? send(.GET, "http://\(operations)/readyz"))?.status == 200 }
+        try await waitUntil("it is ready: \(program.output)\(program.complaint)") {
+            #expect(program.status == nil)
+            return await isReady()
+        }
+        #expect((program.output + program.complaint).contains("The limit of open files is too low"))
+        let port = try #require(address.split(separator: ":").last.flatMap { Int($0) })
+        // fewer than the gateway accepts and the system's queue holds
+        var clients = try (0..<200).map { _ in try RawConnection(port: port) }
+        for _ in 0..<20 { #expect(await isReady()) }
+        clients = []
+        try await waitUntil("it answers clients again") {
+            #expect(program.status == nil)
+            return await (try? send(.GET, "http://\(address)/openapi.json"))?.status == 200
+        }
+        program.send(SIGTERM)
+        #expect(try await program.end() == 0)
+    }
+
     @Test func `serve raises a low soft limit`() async throws {
         let environment = try Self.environment("postgresql:///x?host=/nowhere")
         let program = try Program(shell: "ulimit -S -n 24; exec '\(Program.path)' serve", environment: environment)

@@ -16,8 +16,18 @@ import Testing
         #expect(health.isProbeDue(at: start + .seconds(10)))
     }
 
+    @Test func `a writer that has not written since the start is not ready after its first failure`() {
+        var health = WriteHealth()
+        health.failed(Self.lost, at: start)
+        #expect(health.writeFailure(at: start) == Self.lost)
+        health.probed(at: start + .seconds(1))
+        health.failed(Self.lost, at: start + .seconds(2))
+        #expect(health.writeFailure(at: start + .seconds(2)) == nil)
+    }
+
     @Test func `a failure counts after three seconds without a commit`() {
         var health = WriteHealth()
+        health.committed(at: start)
         health.failed(Self.lost, at: start)
         #expect(health.writeFailure(at: start + .seconds(2)) == nil)
         health.failed(Self.lost, at: start + .seconds(2))
