@@ -306,7 +306,7 @@ let package = Package(
         .testTarget(
             name: "StoreSupport",
             dependencies: featureTargets + [
-                "SyncHTTP", "SyncStore", "SyncModel", "Postgres", "JSONText", "TestSupport",
+                "JSONText", "Postgres", "Sluice", "SyncHTTP", "SyncModel", "SyncStore", "TestSupport",
                 server("Logging", "swift-log"),
             ],
             swiftSettings: settings

@@ -1,17 +1,13 @@
 import AdministrationFeature
 package import Foundation
-import IngestFeature
 import Logging
-import OperatorsFeature
 import Postgres
-import RetentionFeature
+import Sluice
 import SyncHTTP
 package import SyncModel
 package import SyncStore
 import Synchronization
 package import TestSupport
-import UsersFeature
-import WebhooksFeature
 
 /// A store on a separate database, as the HTTP layer uses it, with a test clock.
 package final class Gateway: Sendable {
@@ -19,9 +15,7 @@ package final class Gateway: Sendable {
     package let store: Store
     package let clock = ManualClock()
     /// The tables of the engine and of all features.
-    package static let tables =
-        StoredTable.engine + AdministrationFeature.tables + IngestFeature.tables + OperatorsFeature.tables
-        + RetentionFeature.tables + UsersFeature.tables + WebhooksFeature.tables
+    package static let tables = Assembly.tables
     private let service: Task<Void, Never>
     /// Whether the test has chosen its master keys, instead of the environment.
     private let hasOwnKeys: Bool
@@ -46,7 +40,7 @@ package final class Gateway: Sendable {
         settings.timeouts = DatabaseTimeouts(statement: .seconds(60))
         if let pollInterval { settings.pollInterval = pollInterval }
         settings.tables = Self.tables
-        settings.participants = [WebhookParticipant()]
+        settings.participants = Assembly.features.flatMap { $0.participants }
         settings.masterKeys = try (masterKeys ?? TestKeys.ofEnvironment).map { try MasterKeys(parsing: $0) }
         let store = Store(settings, now: { clock.now }, logger: logger)
         self.store = store

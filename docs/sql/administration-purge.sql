@@ -113,14 +113,6 @@ SELECT count(*) FROM (SELECT 1 FROM entity_types WHERE organization_id = $1 LIMI
 -- $1 organization, $2 limit
 SELECT count(*) FROM (SELECT 1 FROM readers WHERE organization_id = $1 LIMIT $2) x;
 
--- purge_extent_service_tokens
--- $1 organization, $2 limit
-SELECT count(*) FROM (SELECT 1 FROM service_tokens WHERE organization_id = $1 LIMIT $2) x;
-
--- purge_extent_sources
--- $1 organization, $2 limit
-SELECT count(*) FROM (SELECT 1 FROM sources WHERE organization_id = $1 LIMIT $2) x;
-
 -- purge_extent_operations
 -- $1 organization, $2 limit
 SELECT count(*) FROM (SELECT 1 FROM operations WHERE organization_id = $1 LIMIT $2) x;
@@ -128,6 +120,14 @@ SELECT count(*) FROM (SELECT 1 FROM operations WHERE organization_id = $1 LIMIT 
 -- purge_extent_webhook_deliveries
 -- $1 organization, $2 limit
 SELECT count(*) FROM (SELECT 1 FROM webhook_deliveries WHERE organization_id = $1 LIMIT $2) x;
+
+-- purge_extent_service_tokens
+-- $1 organization, $2 limit
+SELECT count(*) FROM (SELECT 1 FROM service_tokens WHERE organization_id = $1 LIMIT $2) x;
+
+-- purge_extent_sources
+-- $1 organization, $2 limit
+SELECT count(*) FROM (SELECT 1 FROM sources WHERE organization_id = $1 LIMIT $2) x;
 
 -- purge_lanes
 -- $1 organization, $2 limit
@@ -378,6 +378,22 @@ DELETE FROM organization_keys WHERE organization_id = $1;
 -- $1 organization
 DELETE FROM readers WHERE organization_id = $1;
 
+-- purge_erasure_salts
+-- $1 organization
+DELETE FROM erasure_salts WHERE organization_id = $1;
+
+-- purge_retention_places
+-- $1 organization
+DELETE FROM retention_places WHERE organization_id = $1;
+
+-- purge_operations
+-- $1 organization
+DELETE FROM operations WHERE organization_id = $1;
+
+-- purge_webhook_endpoints
+-- $1 organization
+DELETE FROM webhook_endpoints WHERE organization_id = $1;
+
 -- purge_service_tokens
 -- $1 organization
 DELETE FROM service_tokens WHERE organization_id = $1;
@@ -385,22 +401,6 @@ DELETE FROM service_tokens WHERE organization_id = $1;
 -- purge_sources
 -- $1 organization
 DELETE FROM sources WHERE organization_id = $1;
-
--- purge_operations
--- $1 organization
-DELETE FROM operations WHERE organization_id = $1;
-
--- purge_retention_places
--- $1 organization
-DELETE FROM retention_places WHERE organization_id = $1;
-
--- purge_erasure_salts
--- $1 organization
-DELETE FROM erasure_salts WHERE organization_id = $1;
-
--- purge_webhook_endpoints
--- $1 organization
-DELETE FROM webhook_endpoints WHERE organization_id = $1;
 
 -- purge_organizations
 -- $1 organization

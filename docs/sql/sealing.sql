@@ -156,16 +156,6 @@ WHERE organization_id = $1 AND (credential IS NOT NULL OR headers IS NOT NULL)
 -- $1 organization, $2 credential, $3 headers
 UPDATE upstreams SET credential = $2, headers = $3 WHERE organization_id = $1;
 
--- seal_sources
--- $1 organization
-SELECT name::text AS row_key, name, secret, name, previous_secret FROM sources
-WHERE organization_id = $1 AND (secret IS NOT NULL OR previous_secret IS NOT NULL)
-ORDER BY name;
-
--- seal_write_sources
--- $1 organization, $2 row_key, $3 secret, $4 previous_secret
-UPDATE sources SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND name::text = $2;
-
 -- seal_webhook_endpoints
 -- $1 organization
 SELECT id::text AS row_key, id, secret, id, previous_secret FROM webhook_endpoints
@@ -175,3 +165,13 @@ ORDER BY id;
 -- seal_write_webhook_endpoints
 -- $1 organization, $2 row_key, $3 secret, $4 previous_secret
 UPDATE webhook_endpoints SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND id::text = $2;
+
+-- seal_sources
+-- $1 organization
+SELECT name::text AS row_key, name, secret, name, previous_secret FROM sources
+WHERE organization_id = $1 AND (secret IS NOT NULL OR previous_secret IS NOT NULL)
+ORDER BY name;
+
+-- seal_write_sources
+-- $1 organization, $2 row_key, $3 secret, $4 previous_secret
+UPDATE sources SET secret = $3, previous_secret = $4 WHERE organization_id = $1 AND name::text = $2;

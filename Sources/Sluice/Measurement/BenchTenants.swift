@@ -1,4 +1,3 @@
-import AdministrationFeature
 import CommandSupport
 import FoundationEssentials
 import JSONText

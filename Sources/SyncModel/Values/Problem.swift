@@ -95,7 +95,7 @@ extension Problem {
     /// A client need not repeat the request, because an operator must first update the older gateway.
     public static func oldGateway(without feature: String, pointer: String = "", rule: String) -> Problem {
         let detail =
-            "a gateway of an older version without support for \(feature) is running: update all gateways first"
+            "a gateway of an older version without complete support for \(feature) is running: update all gateways first"
         return Problem(.validationFailed, pointer: pointer, rule: rule, detail)
     }
 

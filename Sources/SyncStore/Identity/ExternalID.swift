@@ -26,6 +26,14 @@ package enum UserFacts {
         KnownUsers.stand(user, in: KnownUsers.tables + ["user_subjects", "user_keys"])
     }
 
+    /// Returns the migration that all running gateways must have before a user is erased or merged: the newest
+    /// migration that creates a table with users' ids.
+    ///
+    /// The work may continue on any gateway, and a gateway without this migration would omit the rows of that table.
+    package static func requiredMigration(for tables: [StoredTable]) -> String {
+        Schema.newest(creating: tables.filter { $0.users != nil }.map(\.name)) ?? ""
+    }
+
     /// SQL for whether a running gateway lacks a migration.
     ///
     /// A gateway is assumed to run if its last heartbeat is at most `seconds` old.

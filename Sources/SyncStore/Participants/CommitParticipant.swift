@@ -7,7 +7,8 @@ package import SyncModel
 /// The rows are committed with the changes that they report, or not at all.
 ///
 /// A participant takes no locks for which another transaction waits. Therefore its queries can run at any point of a
-/// transaction. A participant is called for every commit, and must not wait for anything.
+/// transaction. The engine calls a participant while it holds locks, so a participant must not wait for anything. Only
+/// commits with mutations that failed or got into conflict, and completed erasures, call participants.
 package protocol CommitParticipant: Sendable {
     /// Returns the queries for mutations of a group that failed or are in conflict.
     ///

@@ -57,6 +57,13 @@ package enum Schema {
     /// The name of the newest migration.
     package static var newest: String { migrations.last?.name ?? "" }
 
+    /// Returns the newest migration that creates one of the tables; nil if no migration creates any of them.
+    ///
+    /// A gateway without this migration has no entry for at least one of the tables, so its jobs omit the table's rows.
+    package static func newest(creating tables: [String]) -> String? {
+        migrations.last { migration in tables.contains { migration.sql.contains("CREATE TABLE \($0) (") } }?.name
+    }
+
     /// Applies missing migrations.
     ///
     /// - Parameter partitions: 1 to 1,024; used only when the tables are created. Later runs keep the tables' number of

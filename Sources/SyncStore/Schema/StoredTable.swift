@@ -219,9 +219,13 @@ extension StoredTable {
         /// A step of the export itself processes the table.
         case step(columns: [ExportedColumn])
 
+        /// The maximum number of columns by which lines are ordered. `UserExport` reads their values under the names
+        /// `key_1` to `key_3`.
+        package static let maximumOrder = 3
+
         /// - Parameters:
         ///   - kind: the `kind` of the lines.
-        ///   - order: the columns that order and distinguish the user's rows, with their types.
+        ///   - order: one to ``maximumOrder`` columns that order and distinguish the user's rows, with their types.
         ///   - page: the number of rows in a page; fewer if the rows are large.
         package static func lines(
             _ kind: String,
@@ -230,7 +234,11 @@ extension StoredTable {
             form: Form = .columns,
             _ columns: [ExportedColumn]
         ) -> Self {
-            .rows(Lines(kind: kind, order: order, page: page, form: form, columns: columns))
+            precondition(
+                (1...maximumOrder).contains(order.count),
+                "the export '\(kind)' needs 1 to \(maximumOrder) columns of its order, because `UserExport` reads as many"
+            )
+            return .rows(Lines(kind: kind, order: order, page: page, form: form, columns: columns))
         }
 
         package var columns: [ExportedColumn] {

@@ -32,6 +32,17 @@ import Testing
         #expect(found == Self.tables.map { "\($0.name) \($0.key.joined(separator: ","))" }.sorted())
     }
 
+    /// Erasures and merges are refused while a gateway without the newest table of users runs.
+    @Test func `a migration creates each table of the catalogue`() throws {
+        for table in Self.tables { #expect(Schema.newest(creating: [table.name]) != nil, "\(table.name)") }
+        #expect(Schema.newest(creating: ["user_joins", "users"]) == "0017_joined_users")
+        #expect(Schema.newest(creating: ["user"]) == nil)
+        let required = UserFacts.requiredMigration(for: Self.tables)
+        for table in Self.tables where table.users != nil {
+            #expect(try #require(Schema.newest(creating: [table.name])) <= required, "\(table.name)")
+        }
+    }
+
     @Test func `the catalogue describes every column`() async throws {
         let rows = try await TableRows(Gateway())
         for table in Self.tables {

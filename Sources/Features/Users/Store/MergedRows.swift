@@ -128,7 +128,7 @@ struct MergedRows: Sendable {
 
     /// SQL: whether the users share an idempotency key. A key is unique among all mutations and rejections of a user.
     private static func sharesKey(_ tables: [StoredTable]) -> String {
-        let keyed = tables.filter { ["mutations", "rejections"].contains($0.name) }
+        let keyed = tables.filter { $0.users?.owner != nil && $0.columns.contains("idempotency_key") }
         let pairs = keyed.flatMap { own in keyed.map { meets(own, $0, ["idempotency_key"]) } }
         return pairs.map { "(\($0))" }.joined(separator: " OR ")
     }

@@ -43,6 +43,7 @@ package struct UserErasing: Sendable {
     package var upstream: (any Upstream)?
     /// ``settlingSeconds`` by default. A test with one gateway may set a shorter time.
     package var settling = settlingSeconds
+    private let tables: [StoredTable]
     private let rows: ErasedRows
     private let participants: [any CommitParticipant]
     private let erased = Counter(label: UserMetrics.erasedUsers)
@@ -54,7 +55,8 @@ package struct UserErasing: Sendable {
         identities = store.identities
         notifier = store.notifier
         participants = store.participants
-        rows = ErasedRows(store.tables)
+        tables = store.tables
+        rows = ErasedRows(tables)
         now = store.now
         failure = store.failure
         logger = store.logger
@@ -217,7 +219,7 @@ package struct UserErasing: Sendable {
         let facts = ErasureStatements.facts(
             organization: organization,
             user: user.user,
-            migration: "0020_erased_users",
+            migration: UserFacts.requiredMigration(for: tables),
             seconds: UserFacts.gatewayMemory
         )
         let erasure = try await pool.transaction { connection -> UserErasureRow? in

@@ -34,6 +34,7 @@ package struct UserJoining: Sendable {
     let pool: Pool
     let catalog: Catalog
     let notifier: ChangeNotifier
+    private let tables: [StoredTable]
     let rows: MergedRows
     let now: TimeSource
     let failure: StoreFailure
@@ -46,7 +47,8 @@ package struct UserJoining: Sendable {
         pool = store.pool
         catalog = store.catalog
         notifier = store.notifier
-        rows = MergedRows(store.tables)
+        tables = store.tables
+        rows = MergedRows(tables)
         now = store.now
         failure = store.failure
         logger = store.logger
@@ -106,7 +108,7 @@ package struct UserJoining: Sendable {
             organization: organization,
             user: user,
             into: target,
-            migration: "0017_joined_users",
+            migration: UserFacts.requiredMigration(for: tables),
             seconds: UserFacts.gatewayMemory
         )
         let close = JoinStatements.close(

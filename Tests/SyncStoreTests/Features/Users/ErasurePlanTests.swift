@@ -50,7 +50,9 @@ import Testing
         }
         for statement in rows.withLane { calls.append((statement, lane)) }
         for statement in rows.last { calls.append((statement, "\(organization), \(users)")) }
-        for (table, key) in zip(rows.walks, ["''", "'\(UUID.least)'"]) {
+        let firstKeys = ["''", "'\(UUID.least)'"]
+        #expect(rows.walks.count == firstKeys.count, "add a key for each table that an erasure scans")
+        for (table, key) in zip(rows.walks, firstKeys) {
             calls.append((table.scan.find, "\(organization), \(users), \(key), \(key), 50"))
             calls.append((table.delete, "\(organization), ARRAY[\(key)]::text[], ARRAY[\(key)]::text[], \(users)"))
         }

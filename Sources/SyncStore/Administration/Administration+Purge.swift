@@ -2,7 +2,6 @@ package import FoundationEssentials
 import Logging
 import Postgres
 package import SyncModel
-import SyncStore
 
 extension Administration {
     /// The maximum number of rows that one statement of a purge deletes, so that transactions stay short.
