@@ -345,7 +345,7 @@ private struct YAMLScalar {
     /// The value as JSON; nil if its tag is not supported.
     var json: [UInt8]? {
         if isPlain { return typed }
-        guard let tag, tag != "!" else { return quoted }
+        guard let tag else { return quoted }
         switch tag {
         case Self.coreTag + "str": return quoted
         case Self.coreTag + "null", Self.coreTag + "bool", Self.coreTag + "int", Self.coreTag + "float": return typed
