@@ -72,7 +72,7 @@ import Testing
         let harness = try await DispatcherHarness(
             upstream: FakeUpstream { request, seen in
                 request.method == "POST"
-                    ? .status(201, #"{"id":5}"#) : seen == 1 ? .status(418, "{}") : .status(404, "{}")
+                    ? .status(201, #"{"id":5}"#) : seen == 0 ? .status(418, "{}") : .status(404, "{}")
             }
         )
         let rules = #"[{"status":[201,404],"then":"succeeded"},{"status":[418],"then":"retry"}]"#
