@@ -3,6 +3,7 @@ import GatewaySupport
 import JSONText
 import NIOHTTP1
 import SyncModel
+import TestSupport
 import Testing
 
 /// Settings of an upstream: rules about answers, routes, pauses and rates.
