@@ -22,7 +22,7 @@ let featureTargets = features.map { Target.Dependency(stringLiteral: $0 + "Featu
 
 /// The dependencies of a feature that not all features have.
 let featureDependencies: [String: [Target.Dependency]] = [
-    "Administration": ["SyncUpstream"],
+    "Administration": ["CLibYAML", "SyncUpstream"],
     "Ingest": [
         "Spans", "StandardWebhooks", "SyncDispatch", "SyncUpstream", server("DequeModule", "swift-collections"),
     ],
@@ -95,6 +95,7 @@ let package = Package(
         // glibc's allocator settings, which the Glibc module leaves out
         .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(name: "CLibYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
         // The commit of the sources
         .target(name: "CBuild", cSettings: [.define("BUILD_COMMIT", to: "\"\(commit)\"")]),
         // The OpenAPI document, as bytes of the program

@@ -81,8 +81,8 @@ import Testing
     @Test func `errors have a line and a column`() {
         for (text, detail) in [
             ("{\n  \"openapi\": 3,\n}", "line 3, column 1"),
-            ("openapi: 3.0.0\n", "yq -o=json"), ("# ours\r\n---\r\n'openapi' : 3.1.0\r\n", "the document is YAML"),
-            ("swagger: \"2.0\"\n", "the document is YAML"), ("<p>openapi: 3</p>", "line 1, column 1"),
+            ("openapi: 3.0.0\n", "line 1, column 1"), ("# ours\r\n---\r\n'openapi' : 2.1.0\r\n", "line 3, column 13"),
+            ("swagger: \"2.0\"\n", "line 1, column 10"), ("<p>openapi: 3</p>", "line 1, column 1"),
             (#"{"swagger":"2.0"}"#, "line 1, column 12"),
             (#"{"openapi":"3.0.1","paths":[]}"#, "line 1, column 28"),
             ("{\"openapi\":\"3.0.1\",\n\"paths\":{\"/a{b\":{}}}", "line 2, column 17"),

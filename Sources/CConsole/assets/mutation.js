@@ -100,6 +100,7 @@ export async function mutation(view) {
 			h('div', h('span.strong', `${each.number}. `), h('span.answer', each.status ? `answered ${each.status}` : 'no answer'), ' ', pill(each.outcome),
 				each.revision > 1 && h('span.muted', ` revision ${each.revision}`)),
 			h('div.muted', moment(each.sent_at), ' · ', ago(each.sent_at), each.duration_ms !== null && ` · took ${span(each.duration_ms / 1_000)}`),
+			each.outcome_rule && h('div', 'decided by the outcome rule ', h('code', each.outcome_rule)),
 			each.error && h('div', quoted(each.error, 200)))))
 			: h('p.muted', made ? `${number(made)} so far; successful attempts are not recorded.` : 'No failed attempts.'),
 		answer && [h('p', 'Final response: ', h('span.answer', answer.status)), answer.body && jsonView(answer.body, { label: 'Body of the response' })]]

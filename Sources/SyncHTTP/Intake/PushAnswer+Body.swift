@@ -71,6 +71,14 @@ extension PreviewedRequest: AnswerBody {
         }
         writer.member("body", raw: body)
         writer.member("unresolved_ids", unresolvedIDs) { $0.value($1) }
+        if let route {
+            writer.member("route") { writer in
+                writer.member("method", route.method)
+                writer.member("path", route.path)
+            }
+        } else {
+            writer.member(null: "route")
+        }
     }
 }
 

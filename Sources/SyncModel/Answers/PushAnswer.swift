@@ -171,6 +171,8 @@ public struct PreviewedRequest: Sendable, Hashable {
     /// The client ids in the path and the body for which no server ids are known yet, including local ids (entities'
     /// numbers on one device).
     public let unresolvedIDs: [ServerID]
+    /// The route from which the request is made; nil if the mutation has its own endpoint.
+    public let route: UpstreamRequest.Route?
 
     init(_ request: UpstreamRequest, unresolved: [ServerID]) {
         method = request.method
@@ -178,6 +180,7 @@ public struct PreviewedRequest: Sendable, Hashable {
         headers = request.userHeaders.map { Header(name: $0.name, value: $0.value) }
         body = request.body
         unresolvedIDs = unresolved
+        route = request.route
     }
 }
 

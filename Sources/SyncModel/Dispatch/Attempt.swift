@@ -21,7 +21,10 @@ struct Attempt {
         }
         let body = json.flatMap { try? JSONTree(parsing: $0).root }
         if let rule = upstream.outcomeRule(status: response.status, body: body) {
-            return outcome(of: response, by: rule, body)
+            var outcome = outcome(of: response, by: rule, body)
+            // after an incomplete answer the request is sent again, so the rule has not decided
+            if !response.isCutOff || outcome.kind != .unreachable { outcome.rule = rule.place }
+            return outcome
         }
         return usualOutcome(of: response)
     }

@@ -40,8 +40,18 @@ public struct AttemptRecord: Sendable, Hashable {
     public let status: Int16?
     /// The reason why there was no answer; nil if there was an answer.
     public let error: String?
+    /// The place of the outcome rule that decided about the answer, such as `/outcomes/0`; nil if no rule did.
+    @Exact public private(set) var rule: String?
+
+    /// The beginning of a stored reason that names a rule.
+    private static let ruleMark = "decided by "
+
+    /// The stored form of ``error`` and ``rule``, of which at most one is not nil.
+    public var reason: String? { rule.map { Self.ruleMark + $0 } ?? error }
 
     /// Creates a record from its stored values.
+    ///
+    /// - Parameter reason: the stored form of ``error`` and ``rule``.
     public init(
         result: Result,
         revision: Int32,
@@ -49,7 +59,7 @@ public struct AttemptRecord: Sendable, Hashable {
         sentAt: Timestamp?,
         milliseconds: Int32?,
         status: Int16?,
-        error: String?
+        reason: String?
     ) {
         self.result = result
         self.revision = revision
@@ -57,13 +67,16 @@ public struct AttemptRecord: Sendable, Hashable {
         self.sentAt = sentAt
         self.milliseconds = milliseconds
         self.status = status
-        self.error = error
+        // only an answer can be decided by a rule, and only without an answer there is an error
+        let isRule = status != nil && reason?.hasPrefix(Self.ruleMark) == true
+        error = isRule ? nil : reason
+        rule = isRule ? reason.map { String($0.dropFirst(Self.ruleMark.count)) } : nil
     }
 
     /// The record of a request; nil if there is nothing to record.
     ///
-    /// Two kinds of requests are not recorded: a request that was never sent, and a success at the first attempt. The
-    /// mutation's row shows such a success.
+    /// Two kinds of requests are not recorded: a request that was never sent, and a success at the first attempt that
+    /// no outcome rule decided. The mutation's row shows such a success.
     ///
     /// - Parameter outcome: the outcome of the request.
     public init?(
@@ -74,16 +87,17 @@ public struct AttemptRecord: Sendable, Hashable {
         took elapsed: Duration
     ) {
         let status: Int16?
-        let error: String?
+        let reason: String?
         switch answer {
-        case .response(let response): (status, error) = (Int16(response.status), nil)
-        case .notSent(let reason): (status, error) = (nil, "not reached: \(reason)")
-        case .unknown(let reason): (status, error) = (nil, "no response: \(reason)")
+        case .response(let response):
+            (status, reason) = (Int16(response.status), outcome.rule.map { Self.ruleMark + $0 })
+        case .notSent(let why): (status, reason) = (nil, "not reached: \(why)")
+        case .unknown(let why): (status, reason) = (nil, "no response: \(why)")
         case .refused, .unready: return nil
         }
         let mutation = dispatch.mutation
         let isUnknown = if case .unknown = answer { true } else { false }
-        if outcome.status == .succeeded, mutation.isUntried { return nil }
+        if outcome.status == .succeeded, mutation.isUntried, outcome.rule == nil { return nil }
         self.init(
             result: Result(of: outcome, isUnknown: isUnknown),
             revision: mutation.revision,
@@ -91,7 +105,7 @@ public struct AttemptRecord: Sendable, Hashable {
             sentAt: sentAt,
             milliseconds: Int32(clamping: elapsed.nanoseconds / 1_000_000),
             status: status,
-            error: error.map { String($0.prefix(Self.errorLength)) }
+            reason: reason.map { String($0.prefix(Self.errorLength)) }
         )
     }
 
@@ -104,7 +118,7 @@ public struct AttemptRecord: Sendable, Hashable {
             sentAt: nil,
             milliseconds: nil,
             status: nil,
-            error: "the worker that sent it stopped before it received a response"
+            reason: "the worker that sent it stopped before it received a response"
         )
     }
 }

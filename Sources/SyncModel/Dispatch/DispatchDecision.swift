@@ -160,6 +160,7 @@ extension DispatchDecision {
         }
         var request = request(route.method, path, routed == nil ? content : nil, upstream)
         (request.content, request.routedBody) = (content, routed)
+        request.route = UpstreamRequest.Route(method: route.method, path: route.path.text)
         request.namesEntity = own != nil && route.namesEntity
         return request
     }

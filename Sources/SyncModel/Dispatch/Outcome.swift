@@ -40,6 +40,8 @@ public struct Outcome: Sendable {
     /// The change that enters the feed.
     public var entity: EntityChange = .none
     public var evidence: Evidence = .written
+    /// The place of the outcome rule that decided, such as `/outcomes/0`; nil if no rule did.
+    public var rule: String?
     /// The request, for the mutation's history; nil if the request is not recorded.
     public var attempt: AttemptRecord?
     /// The reserved memory of the answer from which the outcome was read. The reservation lasts until the outcome is

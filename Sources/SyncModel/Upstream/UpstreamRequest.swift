@@ -3,6 +3,13 @@ import JSONText
 
 /// One request to an upstream, with server ids in place of client ids.
 public struct UpstreamRequest: Sendable, Hashable {
+    /// A route as the operator wrote it.
+    public struct Route: Sendable, Hashable {
+        @Exact public private(set) var method: String
+        /// The template of the path, such as `/contacts/{id}`.
+        @Exact public private(set) var path: String
+    }
+
     /// The value of `X-Sluice-Organization`.
     public var organization: UUID
     /// The mutation's user, which is the value of `X-Sluice-User`.
@@ -22,6 +29,8 @@ public struct UpstreamRequest: Sendable, Hashable {
     /// True if the request overrides a conflict.
     public var isUnconditional = false
     private let givenBody: [UInt8]?
+    /// The route from which the request is made; nil if the mutation has its own endpoint.
+    public var route: Route?
     /// The body from a route's template, which replaces the given body; nil without a template.
     var routedBody: RoutedBody?
     /// The entity's document or patch, as JSON; nil if the body itself is this document or patch.

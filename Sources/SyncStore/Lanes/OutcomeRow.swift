@@ -104,7 +104,7 @@ struct AttemptRow {
         .value("sent_at", \.note.sentAt),
         .value("duration_ms", \.note.milliseconds),
         .value("status", \.note.status),
-        .value("error", \.note.error),
+        .value("error", \.note.reason),
         .choice("outcome") { $0.note.result }
     )
 

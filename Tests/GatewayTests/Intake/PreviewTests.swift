@@ -206,7 +206,7 @@ import Testing
             #expect(!reply.text.lowercased().contains(word), "\(reply.text)")
         }
         let request = try #require(reply.results[0]["request"])
-        #expect(request.names == ["method", "path", "headers", "body", "unresolved_ids"])
+        #expect(request.names == ["method", "path", "headers", "body", "unresolved_ids", "route"])
         #expect(request["method"]?.string == "POST" && request["path"]?.string == "/contacts")
         #expect(request["body"]?.text == #"{"title":"x"}"#)
         #expect(request["unresolved_ids"]?.text == "[]")

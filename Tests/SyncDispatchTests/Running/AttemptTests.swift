@@ -68,6 +68,40 @@ import Testing
         #expect(mutationHistory.attempts.allSatisfy { $0.note.sentAt != nil && $0.note.milliseconds != nil })
     }
 
+    @Test func `the history and the explanation name the outcome rule of each attempt`() async throws {
+        let harness = try await DispatcherHarness(
+            upstream: FakeUpstream { request, seen in
+                request.method == "POST"
+                    ? .status(201, #"{"id":5}"#) : seen == 0 ? .status(418, "{}") : .status(404, "{}")
+            }
+        )
+        let rules = #"[{"status":[201,404],"then":"succeeded"},{"status":[418],"then":"retry"}]"#
+        let connection = try await harness.gateway.database.connect()
+        try await connection.execute(script: "UPDATE upstreams SET outcomes = '\(rules)'")
+        connection.close()
+        harness.gateway.store.catalog.invalidate(harness.organization.id)
+        let create = harness.create()
+        try await harness.phone.push([create])
+        try await harness.mutation(create.id, is: .succeeded)
+        #expect(try await Self.mutationHistory(harness, create.id).attempts.map(\.note.rule) == ["/outcomes/0"])
+        let update = harness.change("update", server: "5", payload: #"{"a":1}"#)
+        try await harness.phone.push([update])
+        try await waitUntil("the first attempt") { try await Self.rows(harness, update.id).count == 1 }
+        try await waitUntil("the lane is released") { try await harness.lane().lease.owner == nil }
+        harness.gateway.clock.advance(seconds: 3_600)
+        try await harness.mutation(update.id, is: .succeeded)
+        let attempts = try await Self.mutationHistory(harness, update.id).attempts
+        #expect(attempts.map(\.note.rule) == ["/outcomes/1", "/outcomes/0"])
+        #expect(attempts.map(\.note.result) == [.retry, .succeeded] && attempts.allSatisfy { $0.note.error == nil })
+        let explanation = try await harness.gateway.store.explainer.explanation(
+            of: harness.phone.user,
+            in: harness.organization,
+            mutation: update.id,
+            device: nil
+        )
+        #expect(explanation.findings[0].sentence.hasSuffix(" The outcome rule /outcomes/0 decided the last attempt."))
+    }
+
     @Test func `keeps the last twenty attempts`() async throws {
         let harness = try await DispatcherHarness(upstream: FakeUpstream { _, _ in .status(500) })
         let create = harness.create(extra: ["max_attempts": "25"])

@@ -1,4 +1,5 @@
 import Foundation
+import JSONText
 import Testing
 
 @testable import SyncModel
@@ -62,6 +63,58 @@ import Testing
         var last = update
         last.attempts = 4
         #expect(try Self.record(last, 503)?.result == .failed)
+    }
+
+    @Test func `records the rule that decided, also for a success at the first attempt`() throws {
+        let rules = #"""
+            [{"status":[409],"then":"succeeded"},{"status":"2xx","where":[{"pointer":"/id","is":7}],"then":"conflict"},
+             {"status":[422],"then":"halt"},{"status":[418],"then":"retry"},{"status":[400],"then":"failed"}]
+            """#
+        func record(_ status: Int, _ operation: SyncModel.Operation = .update) throws -> AttemptRecord {
+            var sample = Sample.of(operation)
+            sample.upstream?.outcomes = OutcomeRules(stored: try JSONTree(parsing: Array(rules.utf8)).root)
+            return try #require(try Self.record(sample, status))
+        }
+        for (status, result, place) in [
+            (409, AttemptRecord.Result.succeeded, 0), (200, .conflict, 1), (422, .failed, 2), (418, .retry, 3),
+            (400, .failed, 4),
+        ] {
+            let note = try record(status)
+            #expect(note.result == result && note.rule == "/outcomes/\(place)" && note.error == nil)
+            #expect(note.reason == "decided by /outcomes/\(place)" && note.status == Int16(status))
+            let stored = AttemptRecord(
+                result: note.result,
+                revision: note.revision,
+                number: note.number,
+                sentAt: note.sentAt,
+                milliseconds: note.milliseconds,
+                status: note.status,
+                reason: note.reason
+            )
+            #expect(stored == note)
+        }
+        let other = try record(503)
+        #expect(other.rule == nil && other.reason == nil)
+        var route = EntityRoutes(stored: try JSONTree(parsing: Array(#"{"collection":"/contacts"}"#.utf8)).root)
+        #expect(route.has(.create))
+        let routes = #"{"update":{"path":"/c/{id}","outcomes":[{"status":200,"then":"failed"}]}}"#
+        route = EntityRoutes(stored: try JSONTree(parsing: Array(routes.utf8)).root)
+        var settings = try #require(Sample.of(.update).upstream)
+        settings.route = try #require(route.routes[.update])
+        #expect(settings.outcomeRule(status: 200, body: nil)?.place == "/routes/update/outcomes/0")
+    }
+
+    @Test func `a reason without an answer is no rule`() {
+        let note = AttemptRecord(
+            result: .unknown,
+            revision: 1,
+            number: 1,
+            sentAt: nil,
+            milliseconds: nil,
+            status: nil,
+            reason: "decided by /outcomes/0"
+        )
+        #expect(note.rule == nil && note.error == "decided by /outcomes/0")
     }
 
     @Test func `attempts are numbered, and uncounted ones have the previous number`() throws {

@@ -8,28 +8,28 @@ import SyncStore
 struct ImportRoutesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Set routes of entity types from an OpenAPI document of the upstream.",
+        abstract: "Propose and set routes and relations of entity types from an OpenAPI document.",
         discussion: """
             EXAMPLES
+              sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab openapi.yaml
               sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab openapi.json \\
-                --dry-run
-              sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab openapi.json \\
-                --type contact
+                --type contact --apply
               curl -sS https://api.example.com/openapi.json \\
-                | sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab - --dry-run
-              yq -o=json openapi.yaml \\
-                | sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab - --dry-run
+                | sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab -
 
-            The document is OpenAPI 3.0 or 3.1 in JSON; convert YAML first. Each collection, such as /contacts with \
-            /contacts/{id}, becomes an entity type with routes. The routes of an existing type are replaced, and its \
-            other settings are kept. Types that the document lacks stay unchanged. Create the upstream first: a type \
-            that is registered without an upstream is not sent to it.
+            The document is OpenAPI 3.0 or 3.1 in JSON or YAML. Each collection, such as /contacts with /contacts/{id}, \
+            becomes an entity type with routes. A member of the request that creates an entity becomes a relation if it \
+            names another of these types, such as contact_id.
 
-            Check the routes with --dry-run first, then the requests that a push would cause with POST \
-            /v1/mutations/preview.
+            Without --apply the command only prints its proposals. With --apply, the routes of an existing type are \
+            replaced, relations are added to the relations that the type has, and its other settings are kept. Types that \
+            the document lacks stay unchanged. Create the upstream first: a type that is registered without an upstream \
+            is not sent to it.
+
+            Check the proposals first, then the requests that a push would cause with POST /v1/mutations/preview.
             """
                 + HelpText.exitCodes([
-                    0: "The routes are set, or printed with --dry-run.",
+                    0: "The proposals are printed and, with --apply, set.",
                     1: "The document cannot be used, or the organization does not exist; standard error has the "
                         + "reason.",
                 ])
@@ -38,14 +38,17 @@ struct ImportRoutesCommand: AsyncParsableCommand {
     @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
-    @Argument(help: "OpenAPI document in JSON, or - for standard input.", completion: .file(extensions: ["json"]))
+    @Argument(
+        help: "OpenAPI document in JSON or YAML, or - for standard input.",
+        completion: .file(extensions: ["json", "yaml", "yml"])
+    )
     var file: String
 
     @Option(help: ArgumentHelp("Only this entity type; can be repeated.", valueName: "name"))
     var type: [String] = []
 
-    @Flag(help: "Print what would be set without changing anything.")
-    var dryRun = false
+    @Flag(help: "Set the proposed routes and relations.")
+    var apply = false
 
     @OptionGroup var options: AdministrationOptions
 
@@ -54,20 +57,24 @@ struct ImportRoutesCommand: AsyncParsableCommand {
         let proposals = try selected(of: document)
         var remarks: [ByteExactString: [String]] = [:]
         for proposal in proposals { remarks[ByteExactString(proposal.type)] = proposal.remarks }
-        let builtIn = dryRun ? [] : try await apply(proposals)
-        for type in builtIn {
-            remarks[ByteExactString(type), default: []].append(
-                "it is in the built-in store: set its upstream to true to forward it"
-            )
+        let notes = try await apply ? set(proposals) : []
+        for (type, remark) in notes {
+            remarks[ByteExactString(type), default: []].append(remark)
         }
         options.output(text(document, proposals, remarks)) { writer in
-            writer.member("dry_run", dryRun)
+            writer.member("applied", apply)
             writer.member("server", document.server)
             writer.member("entity_types") { writer in
                 for proposal in proposals {
                     writer.name(proposal.type)
                     writer.object { writer in
                         writer.member("routes", raw: proposal.routes.json)
+                        writer.member("relations") { writer in
+                            for relation in proposal.relations {
+                                writer.name(relation.member)
+                                writer.string(relation.type)
+                            }
+                        }
                         writer.member("remarks", remarks[ByteExactString(proposal.type)] ?? [])
                     }
                 }
@@ -97,22 +104,30 @@ struct ImportRoutesCommand: AsyncParsableCommand {
         return proposals
     }
 
-    /// Sets the routes; returns the types that are not forwarded.
-    private func apply(_ proposals: [OpenAPIRoutes.Proposal]) async throws -> [String] {
+    /// Sets the routes and relations; returns remarks about types.
+    private func set(_ proposals: [OpenAPIRoutes.Proposal]) async throws -> [(type: String, remark: String)] {
         let id = id
         let names = proposals.map(\.type).joined(separator: ",")
         let act = CommandAct("importRoutes", of: id, ["names": names])
-        return try await options.run(act, orElse: .noOrganization(id)) { administration throws(Problem) -> [String]? in
-            var builtIn: [String] = []
+        return try await options.run(act, orElse: .noOrganization(id)) {
+            administration throws(Problem) -> [(type: String, remark: String)]? in
+            var remarks: [(type: String, remark: String)] = []
             for proposal in proposals {
                 var update = EntityTypeUpdate()
                 update.routes = .set(proposal.routes.json)
+                let known = try await administration.entityType(proposal.type, in: id)
+                let merged = proposal.merged(with: known?.relations ?? [])
+                remarks += merged.remarks.map { (proposal.type, $0) }
+                if let relations = merged.relations { update.relations = relations }
                 guard let put = try await administration.putEntityType(proposal.type, in: id, update) else {
                     return nil
                 }
-                if !put.value.isForwarded { builtIn.append(proposal.type) }
+                if !put.value.isForwarded {
+                    let remark = "it is in the built-in store: set its upstream to true to forward it"
+                    remarks.append((proposal.type, remark))
+                }
             }
-            return builtIn
+            return remarks
         }
     }
 
@@ -124,11 +139,44 @@ struct ImportRoutesCommand: AsyncParsableCommand {
         var lines: [String] = []
         for proposal in proposals {
             lines.append("\(proposal.type)  \(TerminalText.of(String(decoding: proposal.routes.json, as: UTF8.self)))")
+            lines += proposal.relations.map { "  relation: \(TerminalText.of($0.member)) refers to \($0.type)" }
             lines += (remarks[ByteExactString(proposal.type)] ?? []).map { "  check: \($0)" }
         }
         lines += document.skipped.map { "skipped \(TerminalText.of($0))" }
         if let server = document.server { lines.append("the document's server is \(TerminalText.of(server))") }
-        lines.append(dryRun ? "dry run: nothing was set" : "routes of \(proposals.count) entity types are set")
+        let types = "\(proposals.count) entity \(proposals.count == 1 ? "type" : "types")"
+        lines.append(
+            apply ? "routes and relations of \(types) are set" : "nothing was set; use --apply to set \(types)"
+        )
         return lines.joined(separator: "\n")
+    }
+}
+
+extension OpenAPIRoutes.Proposal {
+    /// Returns all relations of the type in their stored form, and remarks about relations that stay as they are.
+    ///
+    /// The relations are nil if the document has no new relation.
+    ///
+    /// - Parameter known: the relations that the type has. They are kept, because a type in use cannot lose a relation.
+    func merged(with known: [Relation]) -> (relations: [UInt8]?, remarks: [String]) {
+        var (relations, remarks) = (known.map { (member: $0.member, type: $0.entityType) }, [String]())
+        for relation in self.relations {
+            if let same = relations.first(where: { $0.member == relation.member }) {
+                guard same.type != relation.type else { continue }
+                remarks.append("\(relation.member) keeps its relation to \(same.type)")
+            } else if relations.count < Relation.limit {
+                relations.append((relation.member, relation.type))
+            } else {
+                remarks.append("\(relation.member) is not set: a type has at most \(Relation.limit) relations")
+            }
+        }
+        guard relations.count > known.count else { return (nil, remarks) }
+        let json = JSONWriter.object { writer in
+            for relation in relations {
+                writer.name(relation.member)
+                writer.string(relation.type)
+            }
+        }
+        return (json, remarks)
     }
 }

@@ -16,8 +16,7 @@ struct UpstreamCommand: AsyncParsableCommand {
             EXAMPLES
               sluice upstream show 0192f0c1-2345-7abc-8def-0123456789ab
               sluice upstream test 0192f0c1-2345-7abc-8def-0123456789ab --path /contacts
-              sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab openapi.json \\
-                --dry-run
+              sluice upstream import 0192f0c1-2345-7abc-8def-0123456789ab openapi.json
               sluice upstream pause 0192f0c1-2345-7abc-8def-0123456789ab \\
                 --reason "migration"
               sluice upstream resume 0192f0c1-2345-7abc-8def-0123456789ab

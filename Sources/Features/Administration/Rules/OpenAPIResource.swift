@@ -140,14 +140,26 @@ struct OpenAPIResource: Sendable {
 
     /// Returns the properties of an object's schema, including those of the parts of `allOf`.
     private static func properties(of schema: JSONValue, _ root: JSONValue) -> [ByteExactString: JSONValue]? {
-        guard let schema = resolved(schema, root) else { return nil }
-        var found: [ByteExactString: JSONValue] = [:]
+        let found = Dictionary(
+            orderedProperties(of: schema, root).map { (ByteExactString($0.name), $0.schema) },
+            uniquingKeysWith: { $1 }
+        )
+        return found.isEmpty ? nil : found
+    }
+
+    /// Returns the properties of an object's schema in document order, including those of the parts of `allOf`.
+    private static func orderedProperties(
+        of schema: JSONValue,
+        _ root: JSONValue
+    ) -> [(name: String, schema: JSONValue)] {
+        guard let schema = resolved(schema, root) else { return [] }
+        var found: [(name: String, schema: JSONValue)] = []
         for part in [schema] + (schema.value(at: "/allOf")?.elements.map { Array($0) } ?? []) {
             resolved(part, root)?.value(at: "/properties")?.members?.forEach {
-                found[ByteExactString($0.name.string)] = $0.value
+                found.append(($0.name.string, $0.value))
             }
         }
-        return found.isEmpty ? nil : found
+        return found
     }
 
     /// Resolves references within the document.
@@ -170,5 +182,160 @@ struct OpenAPIResource: Sendable {
         for end in ["sses", "xes", "ches", "shes", "zes"] where name.hasSuffix(end) { return String(name.dropLast(2)) }
         let keeps = ["ss", "us", "is"].contains { name.hasSuffix($0) }
         return name.hasSuffix("s") && !keeps && name.count > 2 ? String(name.dropLast()) : name
+    }
+}
+
+/// A relation that a document suggests.
+struct ProposedRelation: Sendable {
+    /// The member of the entity's documents.
+    let member: String
+    /// The type of the entities to which the member refers.
+    let type: String
+    /// Whether the member contains an object with an id, and not an id.
+    let isObject: Bool
+}
+
+/// The entity types that a document suggests, by the names under which other types refer to them.
+struct OpenAPITypes: Sendable {
+    private var names: Set<ByteExactString> = []
+    private var byKey: [ByteExactString: String] = [:]
+
+    init(_ named: [(type: String, resource: OpenAPIResource)]) {
+        for (type, resource) in named {
+            names.insert(ByteExactString(type))
+            byKey[ByteExactString(resource.key)] = type
+        }
+    }
+
+    /// The type with a name, such as `contact` for `Contact` and `contacts`.
+    func named(_ name: String) -> String? {
+        let type = OpenAPIResource.singular(Self.snakeCase(name))
+        return names.contains(ByteExactString(type)) ? type : nil
+    }
+
+    /// The type to which a name of an id refers, such as `contact` for `contact_id`, `contactId` and `contact_ids`.
+    func identified(by name: String) -> (type: String, isList: Bool)? {
+        let name = Self.snakeCase(name)
+        for (suffix, isList) in [("_id", false), ("_uuid", false), ("_ids", true), ("_uuids", true)]
+        where name.hasSuffix(suffix) {
+            return named(String(name.dropLast(suffix.count))).map { ($0, isList) }
+        }
+        return nil
+    }
+
+    /// The type of the entities in a collection.
+    func collection(_ key: String) -> String? { byKey[ByteExactString(key)] }
+
+    /// A name in lower case, in which an underscore separates the words: `contact_id` for `contactId` and `ContactID`.
+    private static func snakeCase(_ name: String) -> String {
+        var (result, wasUpper) = ("", true)
+        for character in name.unicodeScalars {
+            let isUpper = (65...90).contains(character.value)
+            if isUpper, !wasUpper, !result.hasSuffix("_") { result += "_" }
+            result.unicodeScalars.append(character)
+            wasUpper = isUpper
+        }
+        return result.lowercased()
+    }
+}
+
+extension OpenAPIResource {
+    /// Parts of the names of extensions (`x-…`) whose value is the name of an entity type.
+    private static let relatingWords = ["ref", "relat", "foreign", "entity", "resource", "target"]
+    /// Formats of strings that are no ids.
+    private static let otherFormats = ["date", "date-time", "time", "duration", "email", "uri", "byte", "binary"]
+
+    /// Returns the relations of the entities to other types, in document order. There are at most ``Relation/limit``.
+    ///
+    /// A relation is a property of the request that creates an entity. The name of the property, its `$ref` or an
+    /// extension names the other type. Parameters of the path are relations to the types of the collections before them.
+    func relations(of type: String, to types: OpenAPITypes, _ root: JSONValue) -> [ProposedRelation] {
+        guard let collection, let post = collection.item.value(at: "/post") else { return [] }
+        var found: [ProposedRelation] = []
+        var members: Set<ByteExactString> = []
+        func add(_ relation: ProposedRelation) {
+            guard found.count < Relation.limit, Relation.isValidMember(relation.member),
+                members.insert(ByteExactString(relation.member)).inserted
+            else { return }
+            found.append(relation)
+        }
+        for (parameter, key) in collection.path.parents {
+            guard let parent = types.collection(key) else { continue }
+            add(ProposedRelation(member: parameter, type: parent, isObject: false))
+        }
+        let body = post.value(at: "/requestBody").flatMap { Self.resolved($0, root) }
+        let content = body?.value(at: "/content")?.members?.first { $0.name.string.contains("json") }?.value
+        guard let schema = content?.value(at: "/schema") else { return found }
+        for (name, property) in Self.orderedProperties(of: schema, root) {
+            if let relation = Self.relation(name, property, of: type, to: types, root) { add(relation) }
+        }
+        return found
+    }
+
+    private static func relation(
+        _ name: String,
+        _ property: JSONValue,
+        of type: String,
+        to types: OpenAPITypes,
+        _ root: JSONValue
+    ) -> ProposedRelation? {
+        let single = unwrapped(property)
+        let list = resolved(single, root)?.value(at: "/items").map(unwrapped)
+        let value = list ?? single
+        let isObject = isObjectWithID(value, root)
+        guard isObject || isID(value, root) else { return nil }
+        for schema in [property, single, value] {
+            if let target = extensionTarget(schema, types) {
+                return ProposedRelation(member: name, type: target, isObject: isObject)
+            }
+        }
+        let schemaName = value.value(at: "/$ref")?.string?.split(separator: "/").last.map(String.init)
+        if isObject {
+            guard let target = schemaName.flatMap(types.named) ?? types.named(name) else { return nil }
+            return ProposedRelation(member: name, type: target, isObject: true)
+        }
+        let byName = types.identified(by: name).flatMap { $0.isList == (list != nil) ? $0.type : nil }
+        // in the documents of a type, a member like contact_id of a contact is the entity's own id
+        let byOther = byName.flatMap { $0 == type ? nil : $0 }
+        guard let target = byOther ?? schemaName.flatMap({ types.identified(by: $0) })?.type, target != type else {
+            return nil
+        }
+        return ProposedRelation(member: name, type: target, isObject: false)
+    }
+
+    /// The type that an extension (`x-…`) of a schema names.
+    private static func extensionTarget(_ schema: JSONValue, _ types: OpenAPITypes) -> String? {
+        for (name, value) in schema.members?.map({ $0 }) ?? [] {
+            let name = name.string.lowercased()
+            guard name.hasPrefix("x-"), relatingWords.contains(where: { name.contains($0) }),
+                let text = value.string, let last = text.split(separator: "/").last,
+                let type = types.named(String(last))
+            else { continue }
+            return type
+        }
+        return nil
+    }
+
+    /// The only schema in `allOf`, `oneOf` or `anyOf` that is not `null`, because a reference often has such a wrapper.
+    private static func unwrapped(_ schema: JSONValue) -> JSONValue {
+        for name in ["/allOf", "/oneOf", "/anyOf"] {
+            let parts = schema.value(at: name)?.elements?.filter { $0.value(at: "/type")?.string != "null" } ?? []
+            if parts.count == 1 { return parts[0] }
+        }
+        return schema
+    }
+
+    private static func isObjectWithID(_ schema: JSONValue, _ root: JSONValue) -> Bool {
+        properties(of: schema, root)?[ByteExactString("id")] != nil
+    }
+
+    /// Whether a schema permits ids: texts or integers.
+    private static func isID(_ schema: JSONValue, _ root: JSONValue) -> Bool {
+        guard let schema = resolved(schema, root), schema.value(at: "/enum") == nil else { return false }
+        if let format = schema.value(at: "/format")?.string, otherFormats.contains(format) { return false }
+        let type = schema.value(at: "/type")
+        let names = type?.elements?.compactMap(\.string) ?? [type?.string].compactMap { $0 }
+        guard !names.isEmpty else { return schema.value(at: "/properties") == nil }
+        return names.contains { ["string", "integer"].contains($0) }
     }
 }

@@ -8,10 +8,11 @@ import SyncModel
 /// collection if `/contacts/{id}` exists. Each collection becomes an entity type. The type's name is the collection's
 /// name in the singular.
 struct OpenAPIRoutes: Sendable {
-    /// The routes of one entity type.
+    /// The routes and relations of one entity type.
     struct Proposal: Sendable {
         let type: String
         let routes: EntityRoutes
+        let relations: [ProposedRelation]
         /// Notes on details that a person should check.
         let remarks: [String]
     }
@@ -29,49 +30,64 @@ struct OpenAPIRoutes: Sendable {
     /// The address of the first server.
     private(set) var server: String?
 
-    private let text: [UInt8]
+    private let source: Source
 
+    /// - Parameter text: the document in JSON or YAML.
     init(_ text: [UInt8]) throws(Refusal) {
-        self.text = text
-        let root = try Self.root(of: text)
+        source = try Source(text)
+        let root = try source.root()
         guard let version = root.value(at: "/openapi")?.string, version.hasPrefix("3.") else {
             let found = root.value(at: "/swagger") ?? root.value(at: "/openapi") ?? root
             throw refusal("openapi must name a version of OpenAPI 3, such as 3.1.0", at: found)
         }
+        server = root.value(at: "/servers/0/url")?.string
+        let found = named(Self.joiningShallowPaths(try resources(root)))
+        let types = OpenAPITypes(found)
+        for (type, resource) in found { proposals.append(try proposal(resource, type, types, root)) }
+    }
+
+    /// Returns the collections of the document, in the order of their first paths.
+    private func resources(_ root: JSONValue) throws(Refusal) -> [OpenAPIResource] {
         guard let paths = root.value(at: "/paths")?.members else {
             throw refusal("paths must be an object", at: root.value(at: "/paths") ?? root)
         }
-        server = root.value(at: "/servers/0/url")?.string
         var resources: [OpenAPIResource] = []
+        var indices: [ByteExactString: Int] = [:]
         for (name, item) in paths {
             guard item.kind == .object else { throw refusal("the path \(name.string) must be an object", at: item) }
             guard let path = OpenAPIPath(name.string) else {
                 throw refusal("the path \(name.string) must begin with / and have balanced braces", at: item)
             }
-            if let index = resources.firstIndex(where: { $0.key == path.key }) {
+            if let index = indices[ByteExactString(path.key)] {
                 resources[index].add(path, item)
             } else {
+                indices[ByteExactString(path.key)] = resources.count
                 resources.append(OpenAPIResource(path, item))
             }
         }
+        return resources
+    }
+
+    /// Returns the collections that become entity types, with the types' names. Adds all other collections to
+    /// ``skipped``.
+    private mutating func named(_ resources: [OpenAPIResource]) -> [(type: String, resource: OpenAPIResource)] {
         var names: Set<ByteExactString> = []
+        var named: [(type: String, resource: OpenAPIResource)] = []
         // if several collections have the same last word, the collection with the shortest path gets the plain name
-        for resource in Self.joiningShallowPaths(resources).sorted(by: { $0.depth < $1.depth }) {
+        for resource in resources.sorted(by: { $0.depth < $1.depth }) {
             guard resource.hasRoutes else {
                 skipped.append("\(resource.path): no POST, PATCH, PUT or DELETE of a collection")
                 continue
             }
-            guard
-                let type = resource.names.first(where: {
-                    EntityType.isValidName($0) && !names.contains(ByteExactString($0))
-                })
-            else {
+            let free = resource.names.first { EntityType.isValidName($0) && !names.contains(ByteExactString($0)) }
+            guard let type = free else {
                 skipped.append("\(resource.path): no free name for an entity type")
                 continue
             }
             names.insert(ByteExactString(type))
-            proposals.append(try proposal(resource, type, root))
+            named.append((type, resource))
         }
+        return named
     }
 
     /// Joins a collection that only creates entities, such as `POST /lists/{list}/items`, with the shorter path of
@@ -91,36 +107,16 @@ struct OpenAPIRoutes: Sendable {
         return joined.enumerated().filter { !taken.contains($0.offset) }.map(\.element)
     }
 
-    private static func root(of text: [UInt8]) throws(Refusal) -> JSONValue {
-        do throws(JSONParseError) {
-            return try JSONTree(parsing: text, limits: .widest).root
-        } catch {
-            if isYAML(text) {
-                let detail = "the document is YAML, and only JSON is read; convert it, for example with yq -o=json"
-                throw Refusal(detail: detail)
-            }
-            throw Refusal(detail: error.explanation(in: text))
-        }
-    }
-
-    /// Whether a text seems to be YAML: it does not begin with `{`, and one of its first lines begins with `openapi:`
-    /// or `swagger:`.
-    private static func isYAML(_ text: [UInt8]) -> Bool {
-        text.first != UInt8(ascii: "{")
-            && text.prefix(65_536).split(whereSeparator: { $0 == 10 || $0 == 13 }).contains { line in
-                let words = line.drop { "\"' ".utf8.contains($0) }
-                return ["openapi", "swagger"].contains { name in
-                    guard words.starts(with: name.utf8) else { return false }
-                    return words.dropFirst(name.utf8.count).drop { "\"' ".utf8.contains($0) }.first == UInt8(ascii: ":")
-                }
-            }
-    }
-
     private func refusal(_ detail: String, at value: JSONValue) -> Refusal {
-        Refusal(detail: "\(detail), at \(TextPlace(value.offset, in: text))")
+        Refusal(detail: "\(detail), at \(source.place(of: value))")
     }
 
-    private func proposal(_ resource: OpenAPIResource, _ type: String, _ root: JSONValue) throws(Refusal) -> Proposal {
+    private func proposal(
+        _ resource: OpenAPIResource,
+        _ type: String,
+        _ types: OpenAPITypes,
+        _ root: JSONValue
+    ) throws(Refusal) -> Proposal {
         let id = resource.idPointer(type, root)
         let json = resource.routes(idPointer: id.pointer)
         var errors: [ProblemDetail] = []
@@ -129,7 +125,51 @@ struct OpenAPIRoutes: Sendable {
         if let error = errors.first {
             throw refusal("the routes of \(resource.path) cannot be used: \(error.detail)", at: resource.place)
         }
-        return Proposal(type: type, routes: routes, remarks: resource.remarks + id.remarks)
+        let relations = resource.relations(of: type, to: types, root)
+        var remarks = resource.remarks + id.remarks
+        if relations.count == Relation.limit {
+            remarks.append("more than \(Relation.limit) relations are not proposed")
+        }
+        for relation in relations where relation.isObject {
+            remarks.append(
+                "\(relation.member) contains an object: local ids of the id space device are not translated in it"
+            )
+        }
+        return Proposal(type: type, routes: routes, relations: relations, remarks: remarks)
+    }
+
+    /// The text of the document, in JSON or YAML.
+    private enum Source: Sendable {
+        case json([UInt8])
+        case yaml(YAMLDocument)
+
+        /// A text that begins with `{` or `[` is JSON. All other texts are read as YAML.
+        init(_ text: [UInt8]) throws(Refusal) {
+            let text = text.withoutByteOrderMark
+            let first = text.first { ![9, 10, 13, 32].contains($0) }
+            let isJSON = first == UInt8(ascii: "{") || first == UInt8(ascii: "[")
+            self = isJSON ? .json(text) : .yaml(try YAMLDocument(text))
+        }
+
+        func root() throws(Refusal) -> JSONValue {
+            let text =
+                switch self {
+                case .json(let text): text
+                case .yaml(let document): document.json
+                }
+            do throws(JSONParseError) {
+                return try JSONTree(parsing: text, limits: .widest).root
+            } catch {
+                throw Refusal(detail: error.explanation(in: text))
+            }
+        }
+
+        func place(of value: JSONValue) -> String {
+            switch self {
+            case .json(let text): "\(TextPlace(value.offset, in: text))"
+            case .yaml(let document): document.place(of: value.offset)
+            }
+        }
     }
 }
 
@@ -143,6 +183,8 @@ struct OpenAPIPath: Sendable {
     let idParameter: String?
     /// The segments of the path that are not parameters.
     let words: [String]
+    /// The other parameters, each with the key of the collection before it.
+    let parents: [(parameter: String, key: String)]
 
     /// Nil if the path is malformed.
     init?(_ path: String) {
@@ -151,6 +193,7 @@ struct OpenAPIPath: Sendable {
         let hasSlash = segments.count > 1 && segments.last?.isEmpty == true
         if hasSlash { segments.removeLast() }
         var (keys, templates, words) = ([String](), [String](), [String]())
+        var parents: [(parameter: String, key: String)] = []
         for segment in segments {
             guard let name = Self.parameter(segment) else {
                 guard !segment.utf8.contains(where: { $0 == UInt8(ascii: "{") || $0 == UInt8(ascii: "}") }) else {
@@ -159,17 +202,20 @@ struct OpenAPIPath: Sendable {
                 (keys, templates, words) = (keys + [segment], templates + [segment], words + [segment])
                 continue
             }
+            parents.append((name, keys.joined(separator: "/")))
             (keys, templates) = (keys + ["{}"], templates + ["{\(JSONPointer().appending(member: name).text)}"])
         }
         let last = segments.last.flatMap { segments.count > 1 ? Self.parameter($0) : nil }
         if last != nil {
             keys.removeLast()
+            parents.removeLast()
             templates[templates.count - 1] = "{id}"
         }
         idParameter = last
         key = keys.joined(separator: "/")
         template = "/" + templates.joined(separator: "/") + (hasSlash ? "/" : "")
         self.words = words
+        self.parents = parents
     }
 
     private static func parameter(_ segment: String) -> String? {

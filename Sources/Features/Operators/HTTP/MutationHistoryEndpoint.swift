@@ -170,6 +170,7 @@ extension MutationHistory.Attempt: AnswerBody {
         writer.member("status", note.status.map(Int64.init))
         writer.member("error", note.error)
         writer.member("outcome", note.result.rawValue)
+        writer.member("outcome_rule", note.rule)
     }
 }
 

@@ -259,6 +259,7 @@ package struct Explanation: Sendable {
                 )
             ]
         }
+        let rule = question.rule.map { " The outcome rule \($0) decided the last attempt." } ?? ""
         switch record.status {
         case .succeeded:
             let version = record.version.map { " as version \($0) of its entity" } ?? ""
@@ -267,7 +268,7 @@ package struct Explanation: Sendable {
                     .info,
                     .mutationSucceeded,
                     "The mutation succeeded\(Words.at(record.syncedAt))\(version): devices see it with their next "
-                        + "pull.",
+                        + "pull.\(rule)",
                     mutation: id
                 )
             ]
@@ -276,7 +277,7 @@ package struct Explanation: Sendable {
                 Finding(
                     .warning,
                     .mutationDiscarded,
-                    "The mutation was discarded\(Words.at(record.syncedAt)) and has no effect.",
+                    "The mutation was discarded\(Words.at(record.syncedAt)) and has no effect.\(rule)",
                     mutation: id
                 )
             ]
@@ -286,16 +287,21 @@ package struct Explanation: Sendable {
                 Finding(
                     .problem,
                     .mutationStuck,
-                    "The mutation \(record.status == .failed ? "failed" : "met a conflict"): \(reason).",
+                    "The mutation \(record.status == .failed ? "failed" : "met a conflict"): \(reason).\(rule)",
                     do: "Retry, resolve or discard it.",
                     mutation: id
                 )
             ]
-        case .pending, .blocked, .inFlight, .rejected: return [waiting(record, id, behind: question.ahead)]
+        case .pending, .blocked, .inFlight, .rejected: return [waiting(record, question, rule)]
         }
     }
 
-    private static func waiting(_ record: MutationRecord, _ id: UUID, behind ahead: BoundedCount) -> Finding {
+    private static func waiting(
+        _ record: MutationRecord,
+        _ question: UserSnapshot.Question,
+        _ rule: String
+    ) -> Finding {
+        let ahead = question.ahead
         let isNext = ahead.count == 0 && !ahead.isMore
         let comes = ahead.count == 1 && !ahead.isMore ? "comes" : "come"
         let place =
@@ -307,9 +313,9 @@ package struct Explanation: Sendable {
         return Finding(
             record.status == .blocked ? .problem : .warning,
             .mutationWaits,
-            "The mutation is \(record.status.rawValue)\(place)\(waits).",
+            "The mutation is \(record.status.rawValue)\(place)\(waits).\(rule)",
             do: record.status == .blocked ? "Settle the mutation for which it waits." : nil,
-            mutation: record.dependsOn.first ?? id,
+            mutation: record.dependsOn.first ?? question.id,
             until: record.nextRetryAt
         )
     }

@@ -100,6 +100,8 @@ package struct UserSnapshot: Sendable {
         package let record: MutationRecord?
         /// The number of open mutations before this mutation in the lane.
         package let ahead: BoundedCount
+        /// The place of the outcome rule that decided the last attempt; nil if no rule did.
+        package var rule: String?
 
         package init(id: UUID, record: MutationRecord?, ahead: BoundedCount) {
             self.id = id

@@ -141,7 +141,7 @@ extension MutationHistory.RelatedMutation {
 }
 
 extension MutationHistory.Attempt {
-    fileprivate init(_ row: inout RowReader) throws {
+    init(_ row: inout RowReader) throws {
         let ordinal: Int32 = try row.read("ordinal")
         let result: AttemptRecord.Result = try row.choice("outcome")
         self.init(
@@ -153,7 +153,7 @@ extension MutationHistory.Attempt {
                 sentAt: try row.read("sent_at"),
                 milliseconds: try row.read("duration_ms"),
                 status: try row.read("status"),
-                error: try row.read("error")
+                reason: try row.read("error")
             )
         )
     }

@@ -73,14 +73,17 @@ package struct UserExplainer: Sendable {
                     all_bytes: bytes
                 ),
                 MutationHistoryStatements.ahead(organization: lane.organization, user: lane.user, id: id),
+                MutationHistoryStatements.attempts(organization: lane.organization, user: lane.user, id: id),
             ])
             let laneSeal = LaneSeal(seal: seal.withoutKeyRefresh, user: lane.user)
             let record = try results[0].read { try RecordColumns.boundedRecord(&$0, laneSeal) }.first
-            return UserSnapshot.Question(
+            var question = UserSnapshot.Question(
                 id: id,
                 record: record,
                 ahead: BoundedCount(found: try results[1].read(0, 0))
             )
+            question.rule = try results[2].read(MutationHistory.Attempt.init).last?.note.rule
+            return question
         }
     }
 

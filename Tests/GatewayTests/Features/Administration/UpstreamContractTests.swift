@@ -3,6 +3,7 @@ import GatewaySupport
 import JSONText
 import NIOHTTP1
 import SyncModel
+import TestSupport
 import Testing
 
 /// Settings of an upstream: rules about answers, routes, pauses and rates.
@@ -116,6 +117,61 @@ import Testing
         #expect(detail.hasPrefix("the upstream does not support batches: it answered \(status)"))
         let plain = try await fixture.operate(.POST, path + "/test", #"{"path":"/contacts"}"#)
         #expect(plain.json?["batch"]?.isNull == true)
+    }
+
+    @Test func `an import of a YAML document prints routes and relations, and sets them only with --apply`()
+        async throws
+    {
+        let fixture = try await TwoTenantFixture()
+        _ = try await Self.upstream(fixture)
+        let file = FileManager.default.temporaryDirectory.appending(path: "\(UUID()).yaml")
+        defer { try? FileManager.default.removeItem(at: file) }
+        let text = """
+            openapi: 3.1.0
+            paths:
+              /contacts: {post: {}}
+              /orders:
+                post:
+                  requestBody:
+                    content:
+                      application/json:
+                        schema: {properties: {contact_id: {type: string}, shop_id: {type: string}}}
+              /shops: {post: {}}
+            """
+        try text.write(to: file, atomically: true, encoding: .utf8)
+        let organization = try #require(fixture.admin.split(separator: "/").last.map(String.init))
+        func run(_ words: String...) async throws -> Program.Result {
+            let environment = ["SLUICE_DATABASE_URL": fixture.gateway.database.uri]
+            return try await Program.run(["upstream", "import", organization] + words, environment: environment)
+        }
+        let type = fixture.admin + "/entity-types/order"
+        let proposed = try await run(file.path)
+        #expect(proposed.status == 0, "\(proposed.complaint)")
+        #expect(proposed.output.contains("  relation: contact_id refers to contact\n"), "\(proposed.output)")
+        #expect(proposed.output.contains("nothing was set; use --apply to set 3 entity types"))
+        #expect(try await fixture.operate(.GET, type).status == 404)
+        let known = try await fixture.operate(.PUT, type, #"{"relations":{"shop_id":"store","userId":"person"}}"#)
+        #expect(known.status == 201)
+        let applied = try await run(file.path, "--apply", "--json", "--type", "order")
+        #expect(applied.status == 0, "\(applied.complaint)")
+        let json = try JSONTree(parsing: Array(applied.output.utf8)).root
+        #expect(json["applied"]?.bool == true)
+        #expect(json.value(at: "/entity_types/order/relations/contact_id")?.string == "contact")
+        let remarks = json.value(at: "/entity_types/order/remarks")?.elements?.compactMap(\.string) ?? []
+        #expect(remarks.contains("shop_id keeps its relation to store"), "\(remarks)")
+        let set = try await fixture.operate(.GET, type).json
+        #expect(
+            set?.value(at: "/routes/create/path")?.string ?? set?.value(at: "/routes/collection")?.string == "/orders"
+        )
+        let relations = set?["relations"]?.members?.map { "\($0.name.string) \($0.value.string ?? "-")" }.sorted()
+        #expect(relations == ["contact_id contact", "shop_id store", "userId person"])
+        try Data("paths: {a: 1, a: 2}".utf8).write(to: file)
+        let wrong = try await run(file.path)
+        #expect(
+            wrong.status == 1 && wrong.complaint.contains("the key a occurs twice in a mapping, at line 1, column 15")
+        )
+        try Data(repeating: 0x20, count: 50_000_000).write(to: file)
+        #expect(try await run(file.path).complaint.contains("has more than 16777216 bytes"))
     }
 
     @Test func `a type with routes takes mutations without an endpoint`() async throws {

@@ -194,6 +194,16 @@ import Testing
             Self.asked(Self.record(.failed, error: #"{"detail":"no such zip"}"#))
         )
         #expect(failed.sentence.contains("no such zip"))
+        for status in [MutationStatus.pending, .failed, .conflict, .discarded, .succeeded] {
+            let findings = Explanation(
+                of: Self.snapshot { snapshot in
+                    Self.asked(Self.record(status))(&snapshot)
+                    snapshot.mutation?.rule = "/outcomes/3"
+                }
+            ).findings
+            let sentence = try #require(findings.first { $0.mutation == Sample.id }).sentence
+            #expect(sentence.hasSuffix(". The outcome rule /outcomes/3 decided the last attempt."), "\(sentence)")
+        }
     }
 
     // MARK: - Devices
