@@ -180,10 +180,10 @@ public final class SluiceClient: Sendable {
     /// effect or neither does.
     ///
     /// - Returns: the mutation's id, for which ``outcome(of:)`` returns the outcome; nil for an update that changes
-    ///   nothing.
+    ///   nothing, and for the deletion of a row that is already deleted at the server or whose create was discarded.
     /// - Throws: ``SluiceError/invalid(_:)`` for a write that cannot be sent.
     ///   ``SluiceError/unknownEntity(entityType:key:)`` for a row that was neither enqueued nor pulled, or for a
-    ///   reference to such a row. ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized.
+    ///   reference to such a row. ``SluiceError/deleted(entityType:key:)`` for an update of a deleted row. ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized.
     ///   ``SluiceError/signedOut`` after a sign-out. The database's errors.
     @discardableResult
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
@@ -310,10 +310,12 @@ public final class SluiceClient: Sendable {
     /// synchronization itself.
     ///
     /// - Parameter deadline: the maximum duration. The method returns earlier if nothing is left to do.
-    /// - Returns: the status at the end.
+    /// - Returns: the status at the end. ``SyncStatus/isComplete`` is true only if the exchange took place, and the phone
+    ///   and the gateway have the same data.
     @discardableResult
     public func syncOnce(deadline: Duration = .seconds(25)) async -> SyncStatus {
         let end = ContinuousClock.now.advanced(by: deadline.clamped)
+        hub.update { $0.hasExchanged = false }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [worker] in await worker.runOnce(until: end) }
             group.addTask { try? await Task.sleep(until: end, clock: .continuous) }
@@ -331,7 +333,10 @@ public final class SluiceClient: Sendable {
 
     // MARK: - Watching
 
-    /// A stream of the status. It starts with the present status, followed by each change.
+    /// A stream of the status. It starts with the present status, followed by each visible change.
+    ///
+    /// A slow reader misses intermediate values, but always receives the last value. If only times have changed, by less
+    /// than a second since the last delivered value, the stream delivers nothing.
     public var status: AsyncStream<SyncStatus> { hub.stream }
 
     /// The present status, which includes all committed writes.

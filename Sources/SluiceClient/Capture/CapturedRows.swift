@@ -73,11 +73,14 @@ struct CapturedRows: Sendable {
         var (creates, updates, deletions): ([Noted], [Noted], [Noted]) = ([], [], [])
         let noted = try noted(db).filter { except == nil || name($0) != except }
         if noted.isEmpty { return }
-        let comparison = RowComparison(map, Projection(map, db, now: now), db)
+        let rows = Projection(map, db, now: now)
+        let comparison = RowComparison(map, rows, db)
         for noted in noted {
             try settle(noted, db) {
                 switch try comparison.difference(noted.entity, noted.key) {
-                case nil: return true
+                case nil:
+                    if let name = name(noted) { try rows.refreshIfHeld(noted.entity, name.key) }
+                    return true
                 case .created: creates.append(noted)
                 case .changed: updates.append(noted)
                 case .deleted: deletions.append(noted)

@@ -22,7 +22,8 @@ struct Enqueuing {
         rows = Projection(map, identities, db)
     }
 
-    /// - Returns: the mutation's id; nil for an update that changes nothing.
+    /// - Returns: the mutation's id; nil for an update that changes nothing, and for the deletion of a row that is already
+    ///   deleted.
     func enqueue(_ write: Write) throws -> UUID? {
         switch write.content {
         case .record(let operation, let type, let values, let original):
@@ -72,7 +73,7 @@ struct Enqueuing {
             let own = try entity.document(of: values, map)
             let names = Set(entity.columns.map(\.member))
             payload = .object(others.filter { !names.contains($0.key) }.merging(own.object ?? [:]) { $1 })
-        case .delete: _ = try shown(entity, name)
+        case .delete: if try completeDeletion(entity, name) { return nil }
         }
         let wire = try payload.map { payload in
             do {
@@ -113,6 +114,24 @@ struct Enqueuing {
             throw SluiceError.unknownEntity(entityType: name.entityType, key: name.key)
         }
         return document
+    }
+
+    /// Completes the deletion of a row that is already deleted, or whose create was discarded. The server has no entity
+    /// to delete, so no mutation is needed.
+    ///
+    /// - Returns: false if the row is not deleted yet.
+    /// - Throws: ``SluiceError/unknownEntity(entityType:key:)`` for a row that was neither enqueued nor pulled.
+    private func completeDeletion(_ entity: EntitySync, _ name: EntityName) throws -> Bool {
+        if try identities.mapping(name)?.status == .failed {
+            // without the create, later writes of the row can never take effect
+            try Settling(map, db, now: now).discardWrites(of: name)
+        }
+        if try rows.document(entity, name.key) != nil { return false }
+        guard try wasDeleted(name) else {
+            throw SluiceError.unknownEntity(entityType: name.entityType, key: name.key)
+        }
+        try rows.refresh(entity, name.key)
+        return true
     }
 
     /// Returns whether the server or a write of this phone has deleted the entity, or whether its create was discarded.

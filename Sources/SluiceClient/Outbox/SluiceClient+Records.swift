@@ -72,7 +72,9 @@ extension SluiceClient {
 
     /// Deletes a row and enqueues its deletion.
     ///
-    /// - Returns: the mutation's id, for which ``outcome(of:)`` returns the outcome.
+    /// - Returns: the mutation's id, for which ``outcome(of:)`` returns the outcome; nil for a row that is already
+    ///   deleted at the server, but still shown because its deletion is held (``HeldRow/isDeletion``), and for a row
+    ///   whose create was discarded. In both cases, there is nothing to send.
     /// - Throws: the errors of `delete` and ``enqueue(_:in:)``.
     @discardableResult
     public func delete<Record: Syncable & MutablePersistableRecord>(

@@ -96,6 +96,11 @@ final class Projection {
         }
     }
 
+    /// Writes an entity's row again if any row is held, because the app may have deleted a row whose deletion was held.
+    func refreshIfHeld(_ entity: EntitySync, _ key: String) throws {
+        if try isAnyHeld.get() { try refresh(entity, key) }
+    }
+
     /// Returns the rows that SQLite deletes together with a row: the rows that reference this row, then the rows that
     /// reference those rows, and so on. Each row is returned once, even if rows reference each other.
     private func descendants(of name: EntityName) throws -> [EntityName] {

@@ -64,10 +64,11 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public let problem: Problem?
     /// The status and the body of the upstream's response, if there was a response.
     public var response: JSON?
-    /// The payload that was sent. It contains client ids and server ids, as at the gateway.
+    /// The payload that was sent, in the gateway's format. A reference to a row whose creation is in this phone's outbox
+    /// is the row's client id, which is the key that the app has given to the row. Any other reference is a server id.
     public var payload: JSON?
     /// The server's entity in the gateway's format, with `document`, `version`, `etag` and `deleted`; nil if it is
-    /// unknown.
+    /// unknown. References in it are server ids.
     public let theirs: JSON?
     /// The reason why the gateway did not follow the last decision.
     public var decisionError: String?
@@ -110,8 +111,28 @@ extension FailedWrite {
     public static func fetchConflicts(_ db: Database) throws -> [FailedWrite] { try fetch(db, "m.status = 'conflict'") }
 
     /// Returns the failed writes of a row.
+    ///
+    /// - Parameters:
+    ///   - type: the record of the row's table.
+    ///   - key: the value of the row's key column, such as a `UUID`.
+    public static func fetchAll<Record: Syncable>(
+        _ db: Database,
+        of type: Record.Type,
+        key: some DatabaseValueConvertible
+    ) throws -> [FailedWrite] {
+        let sync = Record.sync
+        guard let text = sync.key.text(of: key.databaseValue) else { return [] }
+        return try fetch(db, "m.entity_type = ? AND m.key = ?", [sync.entityType, text])
+    }
+
+    /// Returns the failed writes of a row, by the text of its key.
+    ///
+    /// - Parameters:
+    ///   - entityType: the entity type's name at the gateway.
+    ///   - key: the text of the row's key: ``FailedWrite/key`` or ``HeldRow/key``. A UUID can be in upper or lower case.
     public static func fetchAll(_ db: Database, of entityType: String, key: String) throws -> [FailedWrite] {
-        try fetch(db, "m.entity_type = ? AND m.key = ?", [entityType, key])
+        // the library stores UUIDs in lower case, but a text key may be any text
+        try fetch(db, "m.entity_type = ? AND m.key IN (?, ?)", [entityType, key, UUID(text: key)?.wire ?? key])
     }
 
     /// Returns the row as the app shows it, with the phone's writes; nil if the table does not have the row.
@@ -128,6 +149,18 @@ extension FailedWrite {
         guard let value = key.flatMap(sync.key.databaseValue(of:)) else { return nil }
         let (table, column) = (sync.table.quotedDatabaseIdentifier, sync.key.column.quotedDatabaseIdentifier)
         return try Record.fetchOne(db, sql: "SELECT * FROM \(table) WHERE \(column) = ?", arguments: [value])
+    }
+
+    /// Returns whether any write that the gateway has accepted needs a decision, including writes of other devices.
+    static func isAnyAccepted(_ db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT EXISTS (
+                        SELECT 1 FROM sluice_mutations WHERE \(WriteStatus.needsDecision) AND status <> 'rejected')
+                    OR EXISTS (SELECT 1 FROM sluice_others WHERE \(WriteStatus.needsDecision))
+                """
+        ) ?? false
     }
 
     /// Returns the oldest failed writes among the writes that the gateway has accepted.

@@ -171,6 +171,25 @@ struct Settling {
         try hide(row)
     }
 
+    /// Discards the unfinished writes of a row whose create was discarded, the last write first.
+    ///
+    /// A write that the gateway is sending to the upstream cannot be discarded. It is only hidden.
+    func discardWrites(of name: EntityName) throws {
+        let ids = try String.fetchAll(
+            db,
+            sql: """
+                SELECT id FROM sluice_mutations
+                WHERE entity_type = ? AND key = ? AND is_shown AND \(WriteStatus.isUnfinished)
+                ORDER BY sequence_number DESC
+                """,
+            arguments: [name.entityType, name.key]
+        )
+        for id in ids {
+            let (row, status) = try mutation(UUID(wire: id))
+            if status == "in_flight" { try hide(row) } else { try discard(row, status, .keep) }
+        }
+    }
+
     /// Shows an edit again, if an earlier decision has hidden it.
     private func show(_ row: OutboxRow) throws {
         if RowOperation(rawValue: row.operation) != nil {

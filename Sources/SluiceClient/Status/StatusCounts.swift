@@ -8,6 +8,7 @@ struct StatusCounts: Sendable, Hashable {
     var conflicts = 0
     var oldestPending: Date?
     var held = 0
+    var heldDeletions = 0
     var lastPulled: Date?
     var lastPushed: Date?
     var snapshotRows: Int?
@@ -22,6 +23,7 @@ struct StatusCounts: Sendable, Hashable {
                     count(*) FILTER (WHERE \(WriteStatus.needsDecision) AND status <> 'conflict') AS failed,
                     count(*) FILTER (WHERE \(WriteStatus.needsDecision) AND status = 'conflict') AS conflicts,
                     (SELECT count(*) FROM sluice_held) AS held,
+                    (SELECT count(*) FROM sluice_held h WHERE \(HeldRow.isOfDeletion)) AS held_deletions,
                     (SELECT count(*) FROM sluice_captured) AS captured
                 FROM sluice_mutations WHERE \(WriteStatus.isUnfinished)
                 """
@@ -31,6 +33,7 @@ struct StatusCounts: Sendable, Hashable {
             counts.failed = row["failed"]
             counts.conflicts = row["conflicts"]
             counts.held = row["held"]
+            counts.heldDeletions = row["held_deletions"]
         }
         let others = try Row.fetchOne(
             db,

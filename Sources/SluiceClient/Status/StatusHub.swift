@@ -12,9 +12,25 @@ final class StatusHub: Sendable {
 
     var status: SyncStatus { state.withLock { $0.status } }
 
-    /// A stream of the status. It starts with the present status, followed by each change. A slow reader misses
+    /// A stream of the status. It starts with the present status, followed by each visible change. A slow reader misses
     /// intermediate values.
     var stream: AsyncStream<SyncStatus> {
+        let (changes, last) = (changes, Locked<SyncStatus?>(nil))
+        // compared with the value that the reader received last, because intermediate values may be missing
+        return AsyncStream {
+            for await status in changes {
+                let isVisible = last.withLock { last in
+                    if let last, status.looksLike(last) { return false }
+                    last = status
+                    return true
+                }
+                if isVisible { return status }
+            }
+            return nil
+        }
+    }
+
+    private var changes: AsyncStream<SyncStatus> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let id = UUID()
             state.withLock { state in
@@ -41,6 +57,7 @@ final class StatusHub: Sendable {
             status.conflicts = counts.conflicts
             status.oldestPending = counts.oldestPending
             status.held = counts.held
+            status.heldDeletions = counts.heldDeletions
             status.lastPulled = counts.lastPulled
             status.lastPushed = counts.lastPushed
             status.snapshotRows = counts.snapshotRows

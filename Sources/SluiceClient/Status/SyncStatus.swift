@@ -56,19 +56,31 @@ public struct SyncStatus: Sendable, Hashable {
     }
 
     /// The present phase.
-    public var phase = Phase.suspended
+    public var phase = Phase.suspended {
+        didSet {
+            switch phase {
+            case .idle: hasExchanged = true
+            case .offline, .waiting, .blocked, .elsewhere: hasExchanged = false
+            case .suspended, .pushing, .pulling: break
+            }
+        }
+    }
     /// The number of unfinished writes that require no decision: writes that are queued, sent, or waiting for their
     /// turn at the gateway.
     public var pending = 0
-    /// The number of failed writes that are not conflicts (``FailedWrite``).
+    /// The number of failed writes that are not conflicts (``FailedWrite``). ``conflicts`` counts the conflicts, whereas
+    /// ``SyncedRow/failed`` of a single row includes them.
     public var failed = 0
     /// The number of writes in conflict with another writer's change (``FailedWrite/Reason/conflict``).
     public var conflicts = 0
     /// The time when the oldest pending write was made, by the phone's clock.
     public var oldestPending: Date?
-    /// The number of rows that the app's tables do not accept, because of a constraint or because a member does not fit
-    /// its column (``HeldRow``).
+    /// The number of rows whose present state the app's tables do not accept, because of a constraint or because a member
+    /// does not fit its column (``HeldRow``). ``heldDeletions`` are included.
     public var held = 0
+    /// The number of held rows that were deleted, but that the app's tables still contain because other rows refer to
+    /// them (``HeldRow/isDeletion``). The app shows these rows. All other held rows are missing or outdated.
+    public var heldDeletions = 0
     /// The time when a page of changes was last applied, by the phone's clock; nil before the first page.
     public var lastPulled: Date?
     /// The time of the gateway's last response about writes, by the phone's clock; nil before the first response.
@@ -82,9 +94,35 @@ public struct SyncStatus: Sendable, Hashable {
     /// The time of the next automatic attempt; nil while synchronization is suspended.
     public var nextAttempt: Date?
 
-    /// Whether the phone and the gateway have the same data. This means that no write is pending or needs a decision,
-    /// no pull from the beginning is in progress, and every pulled row is in its table.
-    public var isComplete: Bool { pending + failed + conflicts + held == 0 && snapshotRows == nil }
+    /// Whether the phone and the gateway had the same data at the end of the last exchange. All of the following
+    /// conditions are true:
+    ///
+    /// - This client has pushed and pulled since its creation, and the last attempt succeeded. After
+    ///   ``SluiceClient/syncOnce(deadline:)``, this means the attempt of that call. The condition is false if there was
+    ///   no connection or no valid token, if the client was blocked for another reason, if the deadline ended the
+    ///   attempt, or if another process was synchronizing.
+    /// - No write is ``pending``.
+    /// - No write needs a decision (``failed``, ``conflicts``).
+    /// - No row is ``held``.
+    /// - No pull from the beginning is in progress (``snapshotRows``).
+    public var isComplete: Bool { hasExchanged && pending + failed + conflicts + held == 0 && snapshotRows == nil }
+
+    /// Whether the last attempt has pushed and pulled everything.
+    var hasExchanged = false
+
+    /// Returns whether an app would show both values in the same way: they differ only in times, by less than a second.
+    func looksLike(_ other: SyncStatus) -> Bool {
+        var copy = self
+        let times: [WritableKeyPath<SyncStatus, Date?>] = [\.oldestPending, \.lastPulled, \.lastPushed, \.nextAttempt]
+        for time in times {
+            if let own = self[keyPath: time], let others = other[keyPath: time], abs(own.timeIntervalSince(others)) < 1
+            {
+                copy[keyPath: time] = others
+            }
+        }
+        if isComplete == other.isComplete { copy.hasExchanged = other.hasExchanged }
+        return copy == other
+    }
 
     /// Whether the user's queue at the gateway is stopped.
     var isQueueHeld: Bool { if case .queue = blockedBy { true } else { false } }

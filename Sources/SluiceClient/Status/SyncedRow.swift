@@ -10,7 +10,8 @@ public struct SyncedRow: Sendable, Hashable {
     public let serverID: JSON?
     /// The number of the row's writes that wait or are in progress.
     public let pending: Int
-    /// The number of the row's writes that need a person's decision (``FailedWrite/fetchAll(_:of:key:)``).
+    /// The number of the row's writes that need a person's decision (`FailedWrite.fetchAll(_:of:key:)`). Conflicts are
+    /// included, whereas ``SyncStatus/failed`` excludes them.
     public let failed: Int
     /// The entity as last received from the server, without the phone's own writes; nil if the entity was never
     /// received. Its references to other rows are the keys of these rows.
@@ -94,6 +95,9 @@ extension SyncedRow {
 /// An entity whose present state the app's table does not accept, because of a constraint or because a member of the
 /// document does not fit its column.
 ///
+/// If ``isDeletion`` is true, the entity was deleted, and the table still contains its row because other rows refer to
+/// it. Otherwise, the row is missing, or has the values of an earlier state.
+///
 /// The row is written as soon as the table accepts it. A held row delays only rows that refer to it by a foreign key.
 /// To release the row, remove the cause: change the app's table or the mapping of its columns, or change the entity by
 /// a write of any user. ``SluiceClient/writeHeldRows(in:)`` retries immediately. Each pull retries, too.
@@ -116,24 +120,54 @@ public struct HeldRow: Sendable, Hashable, Identifiable {
     public let reason: String
     /// The row for which this row waits because of a foreign key.
     public let waitsFor: ID?
-    /// The server's document. Its references to other rows are the keys of these rows.
+    /// The server's document. Its references to other rows are the keys of these rows. For a deleted entity, this is the
+    /// last received document.
     public let document: JSON?
+    /// Whether the table does not accept the deletion of the row. The app still shows the row. It is deleted as soon as
+    /// no row refers to it. The app can also delete these rows, and then this row.
+    public let isDeletion: Bool
 
     /// Creates a held row, for previews and tests of an app's views.
-    public init(entityType: String, key: String, reason: String, waitsFor: ID? = nil, document: JSON? = nil) {
+    public init(
+        entityType: String,
+        key: String,
+        reason: String,
+        waitsFor: ID? = nil,
+        document: JSON? = nil,
+        isDeletion: Bool = false
+    ) {
         self.entityType = entityType
         self.key = key
         self.reason = reason
         self.waitsFor = waitsFor
         self.document = document
+        self.isDeletion = isDeletion
     }
+
+    /// A SQL condition: no document is to be shown for the row `h` of `sluice_held`. The last shown write of the row
+    /// decides, or the base if there is no such write.
+    static let isOfDeletion = """
+        coalesce(
+            (
+                SELECT m.operation = 'delete' FROM sluice_mutations m
+                WHERE m.entity_type = h.entity_type AND m.key = h.key AND m.is_shown
+                ORDER BY m.sequence_number DESC LIMIT 1
+            ),
+            (
+                SELECT d.is_deleted OR d.document IS NULL FROM sluice_base d
+                WHERE d.entity_type = h.entity_type AND d.key = h.key
+            ),
+            1
+        )
+        """
 
     /// Returns all held rows, ordered by type and key.
     public static func fetchAll(_ db: Database) throws -> [HeldRow] {
         try Row.fetchAll(
             db,
             sql: """
-                SELECT h.entity_type, h.key, h.reason, h.waits_for_type, h.waits_for_key, b.document
+                SELECT h.entity_type, h.key, h.reason, h.waits_for_type, h.waits_for_key, b.document,
+                    \(isOfDeletion) AS is_deletion
                 FROM sluice_held h LEFT JOIN sluice_base b ON b.entity_type = h.entity_type AND b.key = h.key
                 ORDER BY h.entity_type, h.key
                 """
@@ -144,7 +178,8 @@ public struct HeldRow: Sendable, Hashable, Identifiable {
                 key: row[1],
                 reason: row[2],
                 waitsFor: target.0.flatMap { type in target.1.map { ID(entityType: type, key: $0) } },
-                document: try row.json("document")
+                document: try row.json("document"),
+                isDeletion: row["is_deletion"]
             )
         }
     }

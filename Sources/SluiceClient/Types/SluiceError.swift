@@ -22,10 +22,11 @@ public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvert
     case otherAccount
     /// The user has signed out of this database. Create a client for the next user.
     case signedOut
-    /// The row was deleted on this phone or by another user, or its create was discarded.
+    /// An update or replacement of a row that was deleted on this phone or by another user, or whose create was
+    /// discarded; or a reference to a row whose create was discarded.
     ///
     /// The app may still show the row, if one of its foreign keys forbids the deletion, or as long as later writes of the
-    /// row wait (``Dependents/keep``).
+    /// row wait (``Dependents/keep``). The deletion of such a row succeeds, and enqueues no mutation.
     case deleted(entityType: String, key: String)
 
     public var errorDescription: String? { description }

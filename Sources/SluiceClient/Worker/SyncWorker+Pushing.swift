@@ -204,9 +204,10 @@ extension SyncWorker {
 
     /// Reads the outcomes of accepted mutations. They are pushed again, so that the gateway returns their states.
     func recheck() async throws {
+        let isStoppedDue = isStoppedDue
         try await askAfterStopped()
         if isRecheckDue { try await recheckOpen() }
-        try await readQueue()
+        try await readQueue(isStoppedDue: isStoppedDue)
     }
 
     /// Sends successful writes again, so that the gateway returns their states. A restored gateway may lack some of
@@ -306,10 +307,16 @@ extension SyncWorker {
         }
     }
 
-    /// Reads whether the user's queue is still stopped, unless a push of this turn has returned that state.
-    private func readQueue() async throws {
-        guard case .queue = status.status.blockedBy, queueNotedAt != turnBegan,
-            case .ok(let answer) = try await send(GatewayRequest(path: "/v1/backlog")),
+    /// Reads whether the user's queue is stopped, unless a push of this turn has returned that state.
+    ///
+    /// - Parameter isStoppedDue: whether this turn has requested the states of writes that wait for a decision. If there
+    ///   are such writes, they may stop the queue, even if this client has pushed nothing since it was created.
+    private func readQueue(isStoppedDue: Bool) async throws {
+        guard queueNotedAt != turnBegan else { return }
+        if !status.status.isQueueHeld {
+            guard isStoppedDue, try await database.read({ try FailedWrite.isAnyAccepted($0) }) else { return }
+        }
+        guard case .ok(let answer) = try await send(GatewayRequest(path: "/v1/backlog")),
             let lane = answer["lane"]?.object
         else { return }
         try await noteQueue(lane["held_by"])

@@ -86,9 +86,8 @@ import Testing
             #expect(throws: SluiceError.deleted(entityType: "contact", key: contact.id.wire)) {
                 try phone.pool.write { try phone.client.enqueue(.update(contact), in: $0) }
             }
-            #expect(throws: SluiceError.deleted(entityType: "contact", key: contact.id.wire)) {
-                try phone.pool.write { try phone.client.enqueue(.delete(contact), in: $0) }
-            }
+            let deletion = try phone.pool.write { try phone.client.enqueue(.delete(contact), in: $0) }
+            #expect(deletion == nil)
         }
         #expect(throws: SluiceError.deleted(entityType: "contact", key: ola.id.wire)) {
             try phone.pool.write { try phone.client.enqueue(.create(Visit(contactID: ola.id, title: "Call")), in: $0) }
@@ -97,6 +96,60 @@ import Testing
         #expect(throws: SluiceError.unknownEntity(entityType: "contact", key: unknown.id.wire)) {
             try phone.pool.write { try phone.client.enqueue(.update(unknown), in: $0) }
         }
+    }
+
+    @Test func `failed writes of a row are found by its record and key, and by the key's text in upper case`() throws {
+        let phone = try OfflinePhone()
+        let (kari, ola) = (Contact(name: "Kari"), Contact(name: "Ola"))
+        let writes = [try phone.create(kari), try phone.create(ola)]
+        try phone.answer(try phone.push(), writes.map { Told.result($0, "failed") })
+        try phone.pool.read { (db) throws -> Void in
+            #expect(try FailedWrite.fetchAll(db, of: Contact.self, key: kari.id).map(\.id) == [writes[0]])
+            #expect(try FailedWrite.fetchAll(db, of: Visit.self, key: kari.id) == [])
+            #expect(try FailedWrite.fetchAll(db, of: Contact.self, key: "Kari") == [])
+            for key in [ola.id.uuidString, ola.id.wire] {
+                #expect(try FailedWrite.fetchAll(db, of: "contact", key: key).map(\.id) == [writes[1]])
+            }
+        }
+    }
+
+    @Test func `a row whose create was discarded is deleted together with its later writes`() async throws {
+        let phone = try MockPhone()
+        phone.gateway.onWrite { _ in .reject(code: "validation_failed") }
+        var kari = Contact(name: "Kari")
+        let create = try #require(try await phone.insert(kari))
+        await phone.sync()
+        kari.phone = "2"
+        let update = try #require(try await phone.client.update(kari))
+        try await phone.client.discard(create, dependents: .keep)
+        #expect(try await phone.contacts() == [kari], "the update waits")
+        #expect(try await phone.client.delete(kari) == nil)
+        #expect(try await phone.client.state(of: update) == .discarded)
+        #expect(try await phone.contacts() == [])
+        let status = await phone.sync()
+        #expect(status.isComplete, "\(status)")
+        #expect(try await phone.contacts() == [])
+    }
+
+    @Test func `a status stream delivers only visible changes, compared with the last delivered value`() async throws {
+        let hub = StatusHub()
+        var reader = hub.stream.makeAsyncIterator()
+        #expect(await reader.next()?.phase == .suspended)
+        let date = Date(timeIntervalSince1970: 1_000_000)
+        hub.update { $0.nextAttempt = date }
+        #expect(await reader.next()?.nextAttempt == date)
+        // less than a second later, and then a visible change
+        hub.update { $0.nextAttempt = date.addingTimeInterval(0.9) }
+        hub.update { $0.pending = 1 }
+        #expect(await reader.next()?.pending == 1)
+        // small differences add up
+        for step in 1...3 { hub.update { $0.nextAttempt = date.addingTimeInterval(0.9 + Double(step) * 0.4) } }
+        #expect(await reader.next()?.nextAttempt == date.addingTimeInterval(2.1))
+        // the reader has missed the value in between, and would receive an equal value again
+        hub.update { $0.phase = .pulling }
+        hub.update { $0.phase = .suspended }
+        hub.finish()
+        #expect(await reader.next() == nil)
     }
 
     @Test func `a blocker has its scope`() {

@@ -76,7 +76,16 @@ import Testing
 
     @Test func `a status is complete once everything is pulled, sent and shown`() {
         var status = SyncStatus()
+        #expect(!status.isComplete, "there was no exchange")
+        status.phase = .idle
+        status.phase = .suspended
         #expect(status.isComplete)
+        for phase in [SyncStatus.Phase.offline, .waiting, .blocked, .elsewhere] {
+            var failed = status
+            failed.phase = phase
+            failed.phase = .suspended
+            #expect(!failed.isComplete)
+        }
         status.snapshotRows = 2_000
         #expect(!status.isComplete)
         status.snapshotRows = nil

@@ -7,12 +7,18 @@ import Testing
 /// was deleted with its parent returns with the parent.
 @Suite struct HeldRowTests {
     /// A phone with the app's tables, and a script that runs after the migrations.
-    private static func phone(_ gateway: TestGateway, _ organization: UUID, user: UUID = UUID(), _ sql: String)
-        async throws -> TestPhone
-    {
+    private static func phone(
+        _ gateway: TestGateway,
+        _ organization: UUID,
+        user: UUID = UUID(),
+        capture: SluiceClient.Capture = .calls,
+        _ sql: String
+    ) async throws -> TestPhone {
         var migrator = DatabaseMigrator.app
         migrator.registerMigration("more") { try $0.execute(sql: sql) }
-        return try await TestPhone(gateway, organization: organization, user: user, migrator: migrator)
+        return try await TestPhone(gateway, organization: organization, user: user, migrator: migrator) {
+            $0.capture = capture
+        }
     }
 
     @Test func `a failing trigger holds only its rows`() async throws {
@@ -126,6 +132,77 @@ import Testing
         #expect(try await mine.visits() == [])
         let held = try #require(try await mine.pool.read { try HeldRow.fetchAll($0) }.first)
         #expect(held.entityType == "visit")
+    }
+
+    /// Two phones of a new organization. The first holds the deletion of a contact, because its visits have a foreign key
+    /// without an action.
+    private static func heldDeletion(_ capture: SluiceClient.Capture) async throws -> (
+        mine: TestPhone, theirs: TestPhone, kari: Contact
+    ) {
+        let gateway = try await TestGateway.start()
+        let organization = try await gateway.makeOrganization()
+        let mine = try await Self.phone(
+            gateway,
+            organization,
+            capture: capture,
+            """
+            DROP TABLE visit;
+            CREATE TABLE visit (
+                id BLOB PRIMARY KEY NOT NULL, contactID BLOB NOT NULL REFERENCES contact (id), title TEXT NOT NULL,
+                amount TEXT, startedAt TEXT, details TEXT, isStarred INTEGER NOT NULL DEFAULT 0);
+            """
+        )
+        let theirs = try await TestPhone(gateway, organization: organization)
+        let kari = Contact(name: "Kari")
+        try await mine.write { db, client in
+            try client.insert(kari, in: db)
+            try client.insert(Visit(contactID: kari.id, title: "First"), in: db)
+        }
+        await mine.sync()
+        await theirs.sync()
+        // on their phone, the foreign key also deletes the visit, but only the contact's deletion is sent
+        try await theirs.delete(try #require(try await theirs.contacts().first))
+        await theirs.sync()
+        return (mine, theirs, kari)
+    }
+
+    @Test func `a deletion that the app's foreign keys keep is counted, and completed by the user's own deletion`()
+        async throws
+    {
+        let (mine, theirs, kari) = try await Self.heldDeletion(.calls)
+        let status = await mine.sync()
+        #expect(status.held == 1 && status.heldDeletions == 1 && !status.isComplete, "\(status)")
+        let held = try #require(try await mine.pool.read { try HeldRow.fetchAll($0) }.first)
+        #expect(held.isDeletion && held.entityType == "contact" && held.document == ["name": "Kari"])
+        await #expect(throws: SluiceError.deleted(entityType: "contact", key: kari.id.wire)) {
+            var kari = kari
+            kari.phone = "2"
+            try await mine.update(kari)
+        }
+        let deletions = try await mine.write { db, client in
+            try Visit.fetchAll(db).map { try client.delete($0, in: db) } + [try client.delete(kari, in: db)]
+        }
+        #expect(deletions.count == 2 && deletions[0] != nil && deletions[1] == nil, "\(deletions)")
+        #expect(try await mine.pool.read { try HeldRow.fetchAll($0) } == [])
+        let end = await mine.sync()
+        #expect(end.isComplete, "\(end)")
+        await theirs.sync()
+        #expect(try await theirs.pool.read { try HeldRow.fetchAll($0) } == [])
+    }
+
+    @Test func `triggers complete a held deletion of a row that the app deletes`() async throws {
+        let (mine, _, _) = try await Self.heldDeletion(.triggers)
+        #expect((await mine.sync()).heldDeletions == 1)
+        let held = try await mine.write { db, client in
+            try db.execute(sql: "DELETE FROM visit; DELETE FROM contact")
+            // the call first enqueues what the triggers have recorded
+            try client.insert(Contact(name: "Ola"), in: db)
+            return try HeldRow.fetchAll(db)
+        }
+        #expect(held == [])
+        let end = await mine.sync()
+        #expect(end.isComplete, "\(end)")
+        #expect(try await mine.contacts().map(\.name) == ["Ola"])
     }
 
     @Test func `writes a change that the column's collation considers equal`() async throws {

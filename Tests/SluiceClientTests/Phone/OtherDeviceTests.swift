@@ -62,6 +62,37 @@ import Testing
         #expect(phone.gateway.requests.contains { $0.path == "/v1/backlog" })
     }
 
+    @Test(arguments: [true, false])
+    func `a new client with nothing to push shows that a conflict stops the queue`(_ isOwn: Bool) async throws {
+        let (phone, left) = try await Self.lostPhone()
+        let next = try MockPhone(phone.gateway, file: isOwn ? phone.file : nil)
+        for _ in 1...2 {
+            let status = await next.sync()
+            #expect(status.blockedBy == .queue(reason: "conflict", mutations: [left]))
+            #expect(status.phase == .blocked && status.conflicts == 1 && status.pending == 0, "\(status)")
+        }
+        try await next.client.discard(left)
+        let status = await next.sync()
+        #expect(status.isComplete && status.blockedBy == nil, "\(status)")
+    }
+
+    @Test func `a client shows that another device's conflict has stopped the queue since`() async throws {
+        let phone = try MockPhone()
+        let other = try MockPhone(phone.gateway)
+        var kari = Contact(name: "Kari", phone: "1")
+        try await phone.insert(kari)
+        #expect(await phone.sync().isComplete)
+        #expect(await other.sync().isComplete)
+        let entity = try #require(phone.gateway.entities(of: "contact").first)
+        phone.gateway.put("contact", id: entity.id, ["name": "Kari", "phone": "3"])
+        kari.phone = "2"
+        let edit = try #require(try await phone.client.update(kari))
+        #expect(await phone.sync().conflicts == 1)
+        let status = await other.sync()
+        #expect(status.blockedBy == .queue(reason: "conflict", mutations: [edit]), "\(status)")
+        #expect(status.phase == .blocked && !status.isComplete)
+    }
+
     @Test func `a refused decision about another device's write shows the reason`() async throws {
         let (lost, left) = try await Self.lostPhone()
         let phone = try MockPhone(lost.gateway)

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import SluiceTesting
 import Testing
 
 @testable import SluiceClient
@@ -67,6 +68,32 @@ import Testing
         await empty.put(good)
         #expect((await blocked.syncOnce()).blockedBy == nil)
         #expect(try await blocked.state(of: edit)?.isSettled == true)
+    }
+
+    @Test func `a status is not complete if the exchange did not take place`() async throws {
+        let phone = try MockPhone()
+        try await phone.insert()
+        #expect(!phone.client.currentStatus.isComplete)
+        #expect(await phone.sync().isComplete)
+        let failures: [@Sendable (MockGateway) -> Void] = [
+            { $0.fail(.status(401)) }, { $0.fail(.status(403)) }, { $0.fail(.cutConnection) },
+            { $0.fail(.status(503)) },
+        ]
+        for fail in failures {
+            fail(phone.gateway)
+            let status = await phone.client.syncOnce(deadline: .milliseconds(500))
+            #expect(status.pending == 0 && !status.isComplete, "\(status)")
+            phone.gateway.recover()
+            #expect(await phone.sync().isComplete)
+        }
+        let other = try MockPhone(phone.gateway, user: "ola", file: phone.file)
+        let status = await other.sync()
+        #expect(status.blockedBy == .otherAccount && status.phase == .blocked && !status.isComplete, "\(status)")
+        phone.gateway.fail(.delay(.seconds(3_600)))
+        #expect(
+            !(await phone.client.syncOnce(deadline: .milliseconds(100))).isComplete,
+            "the deadline ended the attempt"
+        )
     }
 
     @Test func `another user's token cannot access the writes of this user`() async throws {
