@@ -44,16 +44,18 @@ package struct BodyReader: Sendable {
     /// Passes a body to `use` before its sender is authenticated.
     ///
     /// The body counts toward a separate budget instead of ``budget``.
+    ///
+    /// - Parameter source: the destination of the body; nil if it is unknown.
     package func withUnverifiedBody<Result>(
         of exchange: Exchange,
-        addressedTo source: UUID,
+        addressedTo source: UUID?,
         _ use: ([UInt8], UnverifiedBodies.Arrival) async throws -> Result
     ) async throws -> Result {
         try MediaType.requireJSON(exchange.headers)
         let announced = try announcedLength(exchange.headers)
         if exchange.headers[.expect]?.lowercased() == "100-continue" { try await invite(exchange.channel) }
         let address = exchange.channel.remoteAddress?.ipAddress ?? ""
-        let origin = UnverifiedBodyBudget.Origin(source: source, address: address)
+        let origin = source.map { UnverifiedBodyBudget.Origin(source: $0, address: address) } ?? .unknown
         let arrival = exchange.budgets.unverified.begin(origin, on: exchange.channel)
         defer { arrival.end() }
         let body = try await collect(exchange.request.body, announced: announced) { part throws(Problem) in

@@ -75,6 +75,55 @@ import Testing
         try await fixture.reaches("sluice_http_unverified_body_bytes 0")
     }
 
+    /// The number of bodies that were cut off or refused because other bodies needed their memory.
+    private func rejections(_ fixture: TwoTenantFixture) async throws -> Int {
+        let names = [
+            #"sluice_http_clients_cut_off_total{reason="late_body"}"#,
+            #"sluice_http_overloads_total{budget="unverified"}"#,
+        ]
+        return try await fixture.metrics().reduce(0) { sum, line in
+            let parts = line.split(separator: " ")
+            guard parts.count == 2, names.contains(String(parts[0])) else { return sum }
+            return sum + (Int(parts[1]) ?? 0)
+        }
+    }
+
+    @Test func `200 newer bodies for unknown sources do not cut off a message`() async throws {
+        let fixture = try await TwoTenantFixture {
+            $0.unverifiedBodies.bytes = 4_194_304
+            $0.unverifiedBodies.grace = .seconds(600)
+            $0.unverifiedBodies.timeout = .seconds(600)
+            $0.bodyTimeout = .seconds(600)
+        }
+        #expect(try await fixture.operate(.PUT, "\(fixture.admin)/sources/crm", Self.settings).status == 201)
+        let body = #"{"id":1,"version":1,"text":"\#(String(repeating: "x", count: 200_000))"}"#
+        let signer = WebhookSigner(secrets: [WebhookSecret(Self.secret)].compactMap(\.self), key: nil)
+        let now = fixture.gateway.clock.now.seconds
+        let signed = try signer.headers(id: "msg_1", timestamp: now, body: Array(body.utf8))
+        let fields = signed.map { "\($0.name): \($0.value)\r\n" }.joined()
+        let genuine = try RawConnection(port: fixture.gateway.port)
+        await genuine.send(
+            "POST \(path(fixture)) HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                + "Content-Length: \(body.utf8.count)\r\n\(fields)\r\n\(body.prefix(100_000))"
+        )
+        try await fixture.reaches("sluice_http_unverified_body_bytes \(100_000 - 8_192)")
+        var connections: [RawConnection] = []
+        for number in 0..<200 {
+            // a part of the names belongs to an organization that exists
+            let organization = number % 2 == 0 ? UUID() : fixture.ada.organization
+            connections += try await trickle(1, fixture, to: "/v1/sources/\(organization.lowercased)/s\(number)")
+        }
+        // the share of unknown sources, 1 MiB, is enough for 20 of these bodies
+        try await waitUntil("180 bodies are rejected", every: .milliseconds(20)) {
+            try await rejections(fixture) >= 180
+        }
+        await genuine.send(String(body.dropFirst(100_000)))
+        let reply = try await genuine.reply()
+        #expect(reply.status == 200, "\(reply.text)")
+        for connection in connections { connection.reset() }
+        try await fixture.reaches("sluice_http_unverified_body_bytes 0")
+    }
+
     @Test func `answers 408 to a slow body before its verification`() async throws {
         let fixture = try await TwoTenantFixture {
             $0.unverifiedBodies.grace = .zero

@@ -108,8 +108,11 @@ package struct UnverifiedBodyLimits: Sendable {
 
     /// The maximum number of bytes of one source, and of one client address.
     package var partBytes: Int { bytes / 2 }
-    /// The maximum number of bytes of one client address at one source.
+    /// The maximum number of bytes of one client address at one source, and of all unknown sources together.
     package var pairBytes: Int { bytes / 4 }
+    /// The number of bytes that a source or an address may use before its bodies are evicted first. This is the size of
+    /// two messages of the maximum size, so that a sender of genuine messages rarely exceeds it.
+    package var lightBytes: Int { bytes / 8 }
 
     package init() {}
 }
@@ -118,21 +121,43 @@ package struct UnverifiedBodyLimits: Sendable {
 /// executes the decisions.
 ///
 /// A body reserves memory as its bytes arrive. A source, a client address, and a client address at one source may each
-/// reserve only a part of the budget. If a part is used up, the oldest body in this part is evicted: the body that
-/// began to arrive first. This may be the same body that needs more memory.
+/// reserve only a part of the budget. All unknown sources share the part of one address at one source. If a part is
+/// used up, a body in this part is evicted:
 ///
-/// Therefore a body keeps its reservation until newer bodies have brought as many bytes as this part of the budget.
-/// A message that arrives at full speed is complete before that. Bodies that stop or arrive slowly evict only each
-/// other, even if there are very many of them. The size of a body does not matter, because among several recent bodies
-/// the largest often arrives fastest.
+/// 1. In the whole budget, bodies for unknown sources are evicted first.
+/// 2. In a part with several sources, the bodies of the source with the most bytes are selected; of these, or in a part
+///    with several addresses, the bodies of the address with the most bytes. A step is skipped if no source or address
+///    has more than ``UnverifiedBodyLimits/lightBytes``, because a genuine message could otherwise be evicted for being
+///    larger than each of many small bodies.
+/// 3. Of the selected bodies, or of the whole part if none is selected, the body that began to arrive first is evicted.
+///    This may be the same body that needs more memory.
+///
+/// Therefore a body keeps its reservation until newer bodies have brought as many bytes as a part of the budget. Bodies
+/// that stop or arrive slowly evict only each other, even if there are very many of them. The size of a body does not
+/// matter, because among several recent bodies the largest often arrives fastest.
 package struct UnverifiedBodyBudget: Sendable {
     /// Identifies a body; later bodies have greater values.
     package typealias Ticket = Int
 
     /// The destination and the origin of a body.
     package struct Origin: Sendable, Hashable {
-        package let source: UUID
-        package let address: String
+        /// The origin of all bodies for unknown sources. Names are free to invent, so they give no share of the budget.
+        package static let unknown = Origin()
+
+        /// The source; nil for all unknown sources.
+        package let source: UUID?
+        /// The client address; nil for all unknown sources.
+        package let address: String?
+
+        package init(source: UUID, address: String) {
+            self.source = source
+            self.address = address
+        }
+
+        private init() {
+            source = nil
+            address = nil
+        }
     }
 
     package enum Decision: Sendable, Equatable {
@@ -156,8 +181,8 @@ package struct UnverifiedBodyBudget: Sendable {
     private var lastTicket = 0
     /// The number of counted bytes.
     private(set) var held = 0
-    private var sources: [UUID: Int] = [:]
-    private var addresses: [String: Int] = [:]
+    private var sources: [UUID?: Int] = [:]
+    private var addresses: [String?: Int] = [:]
     private var pairs: [Origin: Int] = [:]
 
     package init(_ limits: UnverifiedBodyLimits = UnverifiedBodyLimits()) { self.limits = limits }
@@ -174,8 +199,8 @@ package struct UnverifiedBodyBudget: Sendable {
         body.bytes += amount
         let more = max(0, body.bytes - limits.free) - body.counted
         var evicted: [Ticket] = []
-        while let isInScope = scope(of: body.origin, lacking: more) {
-            guard let victim = oldest(in: isInScope, or: ticket), victim != ticket else {
+        while let part = exhaustedPart(for: body.origin, lacking: more) {
+            guard let victim = selectVictim(in: part, for: ticket, lacking: more), victim != ticket else {
                 end(ticket)
                 return .refused(evicted: evicted)
             }
@@ -210,28 +235,70 @@ package struct UnverifiedBodyBudget: Sendable {
 
     // MARK: - Steps
 
-    /// Returns nil if the budget is sufficient for more memory. Otherwise returns a condition: before memory can be
-    /// reserved, a body that fulfills the condition must be evicted.
-    private func scope(of origin: Origin, lacking more: Int) -> ((Origin) -> Bool)? {
-        guard more > 0 else { return nil }
-        if pairs[origin, default: 0] + more > limits.pairBytes { return { $0 == origin } }
-        if sources[origin.source, default: 0] + more > limits.partBytes { return { $0.source == origin.source } }
-        if addresses[origin.address, default: 0] + more > limits.partBytes { return { $0.address == origin.address } }
-        guard held + more > limits.bytes else { return nil }
-        let heaviest = sources.max { $0.value < $1.value }?.key ?? origin.source
-        let isOwn = sources[origin.source, default: 0] + more >= sources[heaviest, default: 0]
-        return { isOwn || $0.source == heaviest }
+    /// A part of the budget.
+    private enum Part {
+        case pair(Origin)
+        case source(UUID?)
+        case address(String?)
+        case whole
+
+        func contains(_ origin: Origin) -> Bool {
+            switch self {
+            case .pair(let pair): origin == pair
+            case .source(let source): origin.source == source
+            case .address(let address): origin.address == address
+            case .whole: true
+            }
+        }
     }
 
-    /// Returns the body that began to arrive first. Bodies without a reservation are ignored, except for the body that
-    /// needs more memory.
-    private func oldest(in isInScope: (Origin) -> Bool, or ticket: Ticket) -> Ticket? {
-        var oldest: Ticket?
-        for (other, body) in bodies where !body.isWhole && isInScope(body.origin) {
-            guard body.counted > 0 || other == ticket else { continue }
-            oldest = min(other, oldest ?? other)
+    /// Returns the part of the budget from which a body must be evicted before more memory can be reserved; nil if the
+    /// memory is sufficient.
+    private func exhaustedPart(for origin: Origin, lacking more: Int) -> Part? {
+        guard more > 0 else { return nil }
+        if pairs[origin, default: 0] + more > limits.pairBytes { return .pair(origin) }
+        if sources[origin.source, default: 0] + more > limits.partBytes { return .source(origin.source) }
+        if addresses[origin.address, default: 0] + more > limits.partBytes { return .address(origin.address) }
+        guard held + more > limits.bytes else { return nil }
+        let isUnknownFirst =
+            origin == .unknown
+            || bodies.values.contains { $0.origin == .unknown && !$0.isWhole && $0.counted > 0 }
+        return isUnknownFirst ? .pair(.unknown) : .whole
+    }
+
+    /// Returns the body to evict from a part. Bodies without a reservation are ignored, except for the body that needs
+    /// more memory.
+    private func selectVictim(in part: Part, for ticket: Ticket, lacking more: Int) -> Ticket? {
+        var candidates = bodies.filter { other, body in
+            !body.isWhole && part.contains(body.origin) && (body.counted > 0 || other == ticket)
         }
-        return oldest
+        candidates[ticket]?.counted += more
+        switch part {
+        case .pair: break
+        case .source: candidates = heaviest(of: candidates, by: \.address)
+        case .address: candidates = heaviest(of: candidates, by: \.source)
+        case .whole: candidates = heaviest(of: heaviest(of: candidates, by: \.source), by: \.address)
+        }
+        return candidates.keys.min()
+    }
+
+    /// Returns the bodies of the source or address with the most bytes. If several have the same number of bytes, the
+    /// one with the oldest body is selected. Returns all bodies if none has more than
+    /// ``UnverifiedBodyLimits/lightBytes``.
+    private func heaviest<Holder: Hashable>(
+        of candidates: [Ticket: Body],
+        by holder: (Origin) -> Holder
+    ) -> [Ticket: Body] {
+        var holders: [Holder: (bytes: Int, oldest: Ticket)] = [:]
+        for (ticket, body) in candidates {
+            let known = holders[holder(body.origin)] ?? (0, ticket)
+            holders[holder(body.origin)] = (known.bytes + body.counted, min(known.oldest, ticket))
+        }
+        let heaviest = holders.max { left, right in
+            (left.value.bytes, right.value.oldest) < (right.value.bytes, left.value.oldest)
+        }
+        guard let heaviest, heaviest.value.bytes > limits.lightBytes else { return candidates }
+        return candidates.filter { holder($0.value.origin) == heaviest.key }
     }
 
     private mutating func count(_ amount: Int, _ origin: Origin) {
