@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import SluiceTesting
 import Testing
 
 @testable import SluiceClient
