@@ -54,21 +54,25 @@ UPDATE sources AS s
 SET lease_token = s.lease_token + 1, leased_until = $5, next_run_at = $5
 WHERE s.organization_id = $1 AND s.name = $2 AND s.kind = $3 AND s.status = 'enabled' AND s.next_run_at <= $4
     AND coalesce(s.leased_until <= $4, true)
-RETURNING s.settings, s.secret, s.state, s.lease_token, s.failure_count, s.last_success_at;
+RETURNING s.settings, s.secret, s.state, s.lease_token, s.failure_count, s.last_success_at,
+    (SELECT u.updated_at FROM upstreams u WHERE u.organization_id = $1) AS upstream_changed_at;
 
 -- sources_renew
 -- $1 organization, $2 name, $3 token, $4 until
 UPDATE sources AS s SET leased_until = $4, next_run_at = $4 WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL;
 
 -- sources_is_held
--- Returns a row if the worker still has the source, the source is enabled, and the organization is active.
--- $1 organization, $2 name, $3 token
+-- Returns a row if the lease is valid, the source enabled, the organization active, and the upstream unchanged.
+-- $1 organization, $2 name, $3 token, $4 upstream_changed_at
 SELECT 1
 FROM sources s
 CROSS JOIN LATERAL (
     SELECT x.status FROM organizations x WHERE x.id = s.organization_id AND x.status = 'active' OFFSET 0
 ) o
-WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL AND s.status = 'enabled';
+WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL AND s.status = 'enabled'
+    AND coalesce(
+        (SELECT u.updated_at FROM upstreams u WHERE u.organization_id = $1) = $4,
+        $4 IS NULL);
 
 -- sources_note
 -- Writes the position of a worker, without recording a success.
@@ -76,26 +80,35 @@ WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased
 UPDATE sources AS s SET leased_until = $4, next_run_at = $4, state = $5 WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL;
 
 -- sources_progress
--- $1 organization, $2 name, $3 token, $4 until, $5 state, $6 last_event_at, $7 last_success_at
+-- $1 organization, $2 name, $3 token, $4 until, $5 state, $6 last_event_at, $7 last_success_at, $8 upstream_changed_at
 UPDATE sources AS s
 SET leased_until = $4, next_run_at = $4, state = $5, last_event_at = coalesce($6, s.last_event_at),
     failure_count = 0, failing_since = NULL, last_error = NULL, last_success_at = $7
-WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL;
+WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL
+    AND coalesce(
+        (SELECT u.updated_at FROM upstreams u WHERE u.organization_id = $1) = $8,
+        $8 IS NULL);
 
 -- sources_succeed
--- $1 organization, $2 name, $3 token, $4 next_run_at, $5 state, $6 last_event_at, $7 last_success_at, $8 error
+-- $1 organization, $2 name, $3 token, $4 next_run_at, $5 state, $6 last_event_at, $7 last_success_at, $8 error, $9 upstream_changed_at
 UPDATE sources AS s
 SET leased_until = NULL, next_run_at = $4, state = coalesce($5, s.state),
     last_event_at = coalesce($6, s.last_event_at), failure_count = 0, failing_since = NULL, last_error = $8,
     last_success_at = $7
-WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL;
+WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL
+    AND coalesce(
+        (SELECT u.updated_at FROM upstreams u WHERE u.organization_id = $1) = $9,
+        $9 IS NULL);
 
 -- sources_fail
--- $1 organization, $2 name, $3 token, $4 next_run_at, $5 error, $6 now, $7 state
+-- $1 organization, $2 name, $3 token, $4 next_run_at, $5 error, $6 now, $7 state, $8 upstream_changed_at
 UPDATE sources AS s
 SET leased_until = NULL, next_run_at = $4, failure_count = least(s.failure_count, 1000000) + 1,
     failing_since = coalesce(s.failing_since, $6), last_error = $5, state = coalesce($7, s.state)
-WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL;
+WHERE s.organization_id = $1 AND s.name = $2 AND s.lease_token = $3 AND s.leased_until IS NOT NULL
+    AND coalesce(
+        (SELECT u.updated_at FROM upstreams u WHERE u.organization_id = $1) = $8,
+        $8 IS NULL);
 
 -- sources_release
 -- $1 organization, $2 name, $3 token, $4 next_run_at

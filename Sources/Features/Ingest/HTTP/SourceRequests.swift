@@ -36,6 +36,7 @@ struct SourceRequest {
     } check: { request, _, report in
         guard let kind = request.kind, let settings = request.settings else { return }
         request.parsed = SourceSettings(kind, settings, at: "/settings", &report)
+        if case .postgres(let settings)? = request.parsed { settings.refuseMergingTables(at: "/settings", &report) }
         if let json = request.parsed?.json, json.count > SourceSettings.maximumBytes {
             report.refuse("/settings", Rule.range, "settings may have at most \(SourceSettings.maximumBytes) bytes")
         }

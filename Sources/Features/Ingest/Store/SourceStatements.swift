@@ -28,7 +28,8 @@ enum SourceStatements {
         SET lease_token = s.lease_token + 1, leased_until = :until, next_run_at = :until
         WHERE s.organization_id = :organization AND s.name = :name AND s.kind = :kind AND s.status = 'enabled' AND s.next_run_at <= :now
             AND coalesce(s.leased_until <= :now, true)
-        RETURNING s.settings, s.secret, s.state, s.lease_token, s.failure_count, s.last_success_at
+        RETURNING s.settings, s.secret, s.state, s.lease_token, s.failure_count, s.last_success_at,
+            (SELECT u.updated_at FROM upstreams u WHERE u.organization_id = :organization) AS upstream_changed_at
         """
     )
 
@@ -37,16 +38,24 @@ enum SourceStatements {
         s.organization_id = :organization AND s.name = :name AND s.lease_token = :token AND s.leased_until IS NOT NULL
         """
 
+    /// The condition that the organization's upstream has not changed since the lease began. It holds for a source that
+    /// uses no upstream, whose parameter is null.
+    private static let isSameUpstream = """
+        coalesce(
+                (SELECT u.updated_at FROM upstreams u WHERE u.organization_id = :organization) = :upstream_changed_at,
+                :upstream_changed_at IS NULL)
+        """
+
     static let renew = Statement(
         "sources_renew",
         ["organization", "name", "token", "until"],
         "UPDATE sources AS s SET leased_until = :until, next_run_at = :until WHERE \(held)"
     )
 
-    /// Returns a row if the worker still has the source, the source is enabled, and the organization is active.
+    /// Returns a row if the lease is valid, the source enabled, the organization active, and the upstream unchanged.
     static let isHeld = Statement(
         "sources_is_held",
-        ["organization", "name", "token"],
+        ["organization", "name", "token", "upstream_changed_at"],
         """
         SELECT 1
         FROM sources s
@@ -54,6 +63,7 @@ enum SourceStatements {
             SELECT x.status FROM organizations x WHERE x.id = s.organization_id AND x.status = 'active' OFFSET 0
         ) o
         WHERE \(held) AND s.status = 'enabled'
+            AND \(isSameUpstream)
         """
     )
 
@@ -66,35 +76,44 @@ enum SourceStatements {
 
     static let progress = Statement(
         "sources_progress",
-        ["organization", "name", "token", "until", "state", "last_event_at", "last_success_at"],
+        [
+            "organization", "name", "token", "until", "state", "last_event_at", "last_success_at",
+            "upstream_changed_at",
+        ],
         """
         UPDATE sources AS s
         SET leased_until = :until, next_run_at = :until, state = :state, last_event_at = coalesce(:last_event_at, s.last_event_at),
             failure_count = 0, failing_since = NULL, last_error = NULL, last_success_at = :last_success_at
         WHERE \(held)
+            AND \(isSameUpstream)
         """
     )
 
     static let succeed = Statement(
         "sources_succeed",
-        ["organization", "name", "token", "next_run_at", "state", "last_event_at", "last_success_at", "error"],
+        [
+            "organization", "name", "token", "next_run_at", "state", "last_event_at", "last_success_at", "error",
+            "upstream_changed_at",
+        ],
         """
         UPDATE sources AS s
         SET leased_until = NULL, next_run_at = :next_run_at, state = coalesce(:state, s.state),
             last_event_at = coalesce(:last_event_at, s.last_event_at), failure_count = 0, failing_since = NULL, last_error = :error,
             last_success_at = :last_success_at
         WHERE \(held)
+            AND \(isSameUpstream)
         """
     )
 
     static let fail = Statement(
         "sources_fail",
-        ["organization", "name", "token", "next_run_at", "error", "now", "state"],
+        ["organization", "name", "token", "next_run_at", "error", "now", "state", "upstream_changed_at"],
         """
         UPDATE sources AS s
         SET leased_until = NULL, next_run_at = :next_run_at, failure_count = least(s.failure_count, 1000000) + 1,
             failing_since = coalesce(s.failing_since, :now), last_error = :error, state = coalesce(:state, s.state)
         WHERE \(held)
+            AND \(isSameUpstream)
         """
     )
 

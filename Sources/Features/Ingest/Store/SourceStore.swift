@@ -126,8 +126,9 @@ package struct SourceStore: Sendable {
         let token: Int64 = try row.read("lease_token")
         let failureCount: Int32 = try row.read("failure_count")
         let lastSuccessAt: Timestamp? = try row.read("last_success_at")
+        let upstreamChangedAt: Timestamp? = try row.read("upstream_changed_at")
         guard let settings else { return nil }
-        let claim = ClaimedSource(
+        var claim = ClaimedSource(
             key: key,
             settings: settings,
             secret: nil,
@@ -137,6 +138,7 @@ package struct SourceStore: Sendable {
             leasedUntil: until,
             token: token
         )
+        if kind == .poller { claim.upstreamChangedAt = upstreamChangedAt }
         return (claim, sealed)
     }
 
@@ -154,12 +156,17 @@ package struct SourceStore: Sendable {
 
     /// Returns whether the worker still has the source.
     ///
-    /// The result is false once an operator has changed, disabled, restarted or removed the source, or has suspended
-    /// its organization. The worker must then ingest nothing more. Workers call this method every few seconds, and
-    /// before they ingest events.
+    /// The result is false once an operator has changed, disabled, restarted or removed the source, has changed the
+    /// upstream from which it is polled, or has suspended its organization. The worker must then ingest nothing more.
+    /// Workers call this method every few seconds, and before they ingest events.
     package func isHeld(_ claim: ClaimedSource) async throws(Problem) -> Bool {
         try await failure.reporting("check a source's lease") {
-            let parameters = Parameters(of: claim.key.organization, claim.key.name, claim.token)
+            let parameters = Parameters(
+                of: claim.key.organization,
+                claim.key.name,
+                claim.token,
+                claim.upstreamChangedAt
+            )
             return try await pool.run([Query(SourceStatements.isHeld, parameters)])[0].count > 0
         }
     }
@@ -181,7 +188,8 @@ package struct SourceStore: Sendable {
     /// - Parameters:
     ///   - state: the position, as a JSON object.
     ///   - hasEvents: whether an event was new.
-    /// - Returns: the new end of the lease. If the worker lost the source, writes nothing and returns nil.
+    /// - Returns: the new end of the lease. If the worker lost the source, or the upstream has changed, writes nothing
+    ///   and returns nil.
     package func progress(
         _ claim: ClaimedSource,
         state: [UInt8],
@@ -193,13 +201,23 @@ package struct SourceStore: Sendable {
         parameters.add(PostgresJSON(state))
         parameters.add(hasEvents ? moment : nil)
         parameters.add(moment)
+        parameters.add(claim.upstreamChangedAt)
         return try await report(claim, SourceStatements.progress, parameters, "write a source's position") ? until : nil
     }
 
     /// Releases a source.
     ///
-    /// - Returns: true if the result was written; false if the worker had lost the source.
+    /// If the upstream has changed since the lease began, the outcome is not written, because it concerns the former
+    /// upstream. The source is then due immediately.
+    ///
+    /// - Returns: true if the source was released; false if the worker had lost the source.
     package func finish(_ claim: ClaimedSource, _ outcome: SourceOutcome) async throws(Problem) -> Bool {
+        if try await write(outcome, of: claim) { return true }
+        guard claim.upstreamChangedAt != nil else { return false }
+        return try await write(.released(nextRunAt: now()), of: claim)
+    }
+
+    private func write(_ outcome: SourceOutcome, of claim: ClaimedSource) async throws(Problem) -> Bool {
         let moment = now()
         switch outcome {
         case .succeeded(let state, let hasEvents, let nextRunAt, let warning):
@@ -208,12 +226,14 @@ package struct SourceStore: Sendable {
             parameters.add(hasEvents ? moment : nil)
             parameters.add(moment)
             parameters.add(warning.map(Self.bounded))
+            parameters.add(claim.upstreamChangedAt)
             return try await report(claim, SourceStatements.succeed, parameters, "write the outcome of a source's run")
         case .failed(let error, let retryAt, let state):
             var parameters = Self.parameters(claim, retryAt)
             parameters.add(Self.bounded(error))
             parameters.add(moment)
             parameters.add(PostgresJSON(state))
+            parameters.add(claim.upstreamChangedAt)
             return try await report(claim, SourceStatements.fail, parameters, "write the failure of a source")
         case .released(let nextRunAt):
             let parameters = Self.parameters(claim, nextRunAt)

@@ -36,15 +36,17 @@ struct PollRun: Sendable {
     /// - Returns: the result; nil if another worker has the source.
     func result() async -> Result? {
         guard case .poller(let settings) = claim.settings else { return Result(outcome: released(after: Self.rest)) }
-        let organization: Organization?
+        let found: UpstreamSettings?
         do throws(Problem) {
-            organization = try await store.catalog.organization(claim.key.organization)
+            found = try await currentUpstream()
         } catch {
             return Result(outcome: released(after: Self.rest), postponement: error.detail)
         }
-        guard let upstream = organization?.upstream else {
+        guard let upstream = found else {
             return failed(PollFailure("the organization has no upstream"), nil, settings, claim.failureCount)
         }
+        // if the upstream has changed since the source was claimed, the next run uses the new settings
+        guard upstream.changedAt == claim.upstreamChangedAt else { return Result(outcome: released(after: 0)) }
         switch upstream.base {
         case .success(let base):
             return await pages(PollPlanner(settings, base: base, limits: configuration.limits), upstream)
@@ -52,6 +54,14 @@ struct PollRun: Sendable {
             let failure = PollFailure("the upstream's base URL \(error.reason)")
             return failed(failure, nil, settings, claim.failureCount)
         }
+    }
+
+    /// Returns the upstream. Reads it again if the cache has other settings than the database had for the claim.
+    private func currentUpstream() async throws(Problem) -> UpstreamSettings? {
+        let known = try await store.catalog.organization(claim.key.organization)?.upstream
+        guard known?.changedAt != claim.upstreamChangedAt else { return known }
+        store.catalog.invalidate(claim.key.organization)
+        return try await store.catalog.organization(claim.key.organization)?.upstream
     }
 
     private func pages(_ planner: PollPlanner, _ upstream: UpstreamSettings) async -> Result? {
@@ -78,8 +88,9 @@ struct PollRun: Sendable {
                 return finished(self.failure(failure, planner, state, failures), tally)
             case .page(let found): page = found
             }
-            // the lease is checked, because an operator may have changed or disabled the source during the request
-            guard await isHeld() else { return nil }
+            // the lease is checked, because an operator may have changed or disabled the source during the request, or
+            // changed the upstream; the page is then not applied
+            guard await isHeld() else { return finished(released(after: 0), tally) }
             let taken = await take(page)
             tally.add(taken.tally)
             if Task.isCancelled { return nil }
@@ -109,7 +120,9 @@ struct PollRun: Sendable {
                 }
             }
             failures = 0
-            guard await isRecorded(state, planner, hasEvents: tally.hasEvents) else { return nil }
+            guard await isRecorded(state, planner, hasEvents: tally.hasEvents) else {
+                return finished(released(after: 0), tally)
+            }
         }
         return nil
     }
@@ -123,7 +136,7 @@ struct PollRun: Sendable {
         }
     }
 
-    /// Writes the position of the run; returns false if the worker has lost the source.
+    /// Writes the position of the run; returns false if the worker has lost the source, or the upstream has changed.
     ///
     /// If the write fails, the run continues. If the run is then interrupted, its pages are read again.
     private func isRecorded(_ state: PollState, _ planner: PollPlanner, hasEvents: Bool) async -> Bool {

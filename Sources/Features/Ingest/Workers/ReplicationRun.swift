@@ -190,7 +190,10 @@ final class ReplicationRun: Sendable {
         let begun = state
         progress.withLock { $0.state = begun }
         if let warning = state.warning {
-            parts.logger.warning("A publication is incomplete", metadata: metadata(["reason": "\(warning)"]))
+            parts.logger.warning(
+                "A source of a database works with a defect",
+                metadata: metadata(["reason": "\(warning)"])
+            )
         }
         var source = ReplicationStream.Source(slot: settings.slot, publications: [settings.publication])
         // the stream must not confirm positions without changes by itself, because the slot must never be ahead of the

@@ -261,16 +261,19 @@ struct SlotInspection {
         )
     }
 
-    /// Returns a defect of a publication that an operator should correct although the source works; nil without a
-    /// defect.
+    /// Returns defects of the settings and of a publication that an operator should correct although the source works;
+    /// nil without a defect.
     func warning(of publication: Publication) -> String? {
-        guard publication.lacking.contains("truncate") else { return nil }
-        let name = settings.publication.replacing("\"", with: "\"\"")
-        return
-            "Publication '\(settings.publication)' does not publish truncate, so state.last_truncation stays empty "
-            + "if a table is emptied. "
-            + "In the source's database run: ALTER PUBLICATION \"\(name)\" SET (publish = 'insert, update, "
-            + "delete, truncate')"
+        var warnings = settings.mergeWarning.map { [$0] } ?? []
+        if publication.lacking.contains("truncate") {
+            let name = settings.publication.replacing("\"", with: "\"\"")
+            warnings.append(
+                "Publication '\(settings.publication)' does not publish truncate, so state.last_truncation stays empty "
+                    + "if a table is emptied. In the source's database run: ALTER PUBLICATION \"\(name)\" SET (publish = "
+                    + "'insert, update, delete, truncate')"
+            )
+        }
+        return warnings.isEmpty ? nil : warnings.joined(separator: ". ")
     }
 
     /// Returns the scope of the publication, with the tables that the settings name.
@@ -452,7 +455,23 @@ struct SlotInspection {
                 SELECT jsonb_array_elements_text(to_jsonb(p) -> 'attnames') FROM pg_publication_tables p
                 WHERE p.pubname = $3::text AND p.schemaname = k.schema AND p.tablename = k.name
             ) AS published,
-            coalesce(c.relkind = 'p', false) AS is_partitioned, coalesce(c.relispartition, false) AS is_partition
+            coalesce(c.relkind = 'p', false) AS is_partitioned, coalesce(c.relispartition, false) AS is_partition,
+            ARRAY(
+                WITH RECURSIVE down AS (
+                    SELECT i.inhrelid AS oid FROM pg_inherits i WHERE i.inhparent = c.oid AND c.relkind = 'r'
+                    UNION
+                    SELECT i.inhrelid FROM down JOIN pg_inherits i ON i.inhparent = down.oid
+                )
+                SELECT format('%I.%I', n.nspname, r.relname)
+                FROM down
+                JOIN pg_class r ON r.oid = down.oid
+                JOIN pg_namespace n ON n.oid = r.relnamespace
+                WHERE (n.nspname::text, r.relname::text) NOT IN (
+                    SELECT x.schema, x.name FROM unnest($1::text[], $2::text[]) AS x (schema, name)
+                )
+                ORDER BY 1
+                LIMIT 4
+            ) AS children
         FROM unnest($1::text[], $2::text[]) AS k (schema, name)
         LEFT JOIN (
             SELECT r.oid, r.relname, r.relreplident, r.relkind, r.relispartition, n.nspname
@@ -617,6 +636,9 @@ private struct TableFinding {
     let published: [String]?
     let isPartitioned: Bool
     let isPartition: Bool
+    /// Up to four tables that inherit from the table and are not in the settings, quoted for SQL. Partitions are not
+    /// included.
+    let children: [String]
 
     init(_ row: inout RowReader) throws {
         name = QualifiedName(schema: try row.read("schema"), name: try row.read("name"))
@@ -632,6 +654,7 @@ private struct TableFinding {
         published = isListed ? listed : nil
         isPartitioned = try row.read("is_partitioned")
         isPartition = try row.read("is_partition")
+        children = try row.read("children")
     }
 
     struct Unique {
@@ -680,6 +703,21 @@ private struct TableFinding {
                     + "ALTER PUBLICATION \"\(quoted)\" ADD TABLE \(table.name.sql)"
             )
         }
+        try checkChildren(table)
+    }
+
+    /// Refuses a table whose rows are partly in tables that inherit from it. The log has changes of these rows under the
+    /// names of the child tables, also if the publication names only the parent.
+    private func checkChildren(_ table: FollowedTable) throws(SourceFailure) {
+        guard !children.isEmpty else { return }
+        let names = children.prefix(3).joined(separator: ", ") + (children.count > 3 ? " and others" : "")
+        throw SourceFailure(
+            "Table \(table.name) has child tables that the settings do not name: \(names). The log has changes of "
+                + "their rows under the names of the child tables, so such changes would never arrive. Add the child "
+                + "tables to the publication and to the settings (with distinct_ids: true for the same entity_type), "
+                + "or use a partitioned table, or end the inheritance (ALTER TABLE … NO INHERIT …). Import the child "
+                + "tables if their rows have changed."
+        )
     }
 
     func checkColumns(_ table: FollowedTable) throws(SourceFailure) {

@@ -22,6 +22,7 @@ import Testing
         typealias Script = @Sendable (UpstreamFetch, _ number: Int) async -> FetchAnswer
 
         private let asked = Mutex([UpstreamFetch]())
+        private let bases = Mutex([String]())
         private let script: Script
 
         init(_ script: @escaping Script) {
@@ -34,8 +35,11 @@ import Testing
         }
 
         var requests: [UpstreamFetch] { asked.withLock { $0 } }
+        /// The base URL of each request.
+        var baseURLs: [String] { bases.withLock { $0 } }
 
         func fetch(_ request: UpstreamFetch, from upstream: UpstreamSettings) async -> FetchAnswer {
+            bases.withLock { $0.append(upstream.baseURL) }
             let number = asked.withLock { asked in
                 asked.append(request)
                 return asked.count
@@ -410,6 +414,35 @@ import Testing
         #expect(try await row(gateway, key).nextRunAt == gateway.clock.now.adding(seconds: 70))
         #expect(try await entities(gateway, organization) == ["2"], "the old settings' result was not applied")
         #expect(try await gateway.store.sourceAdministration.delete(key))
+        await running.end()
+    }
+
+    @Test(arguments: [true, false])
+    func `an answer of a former upstream changes nothing, and the new upstream is polled immediately`(
+        isPage: Bool
+    ) async throws {
+        let gateway = try await Gateway()
+        let replica = try await Gateway(replicaOf: gateway)
+        let organization = try await organization(gateway)
+        let key = try await source(gateway, organization)
+        let gate = Gate()
+        let lists = Lists { _, number in
+            if number == 1 { await gate.pass() }
+            if number == 1, !isPage { return .none("connection refused") }
+            return .list("[\(Self.item(number))]", etag: "\"\(number)\"")
+        }
+        let running = poller(gateway, lists)
+        try await waitUntil("the poller is running") { lists.requests.count == 1 }
+        // another gateway changes the upstream, so this gateway's cache has the former settings
+        let update = UpstreamUpdate(baseURL: "http://new.invalid")
+        _ = try await replica.store.administration.putUpstream(of: organization.id, update)
+        gate.open()
+        try await waitFor(gateway, key, "has had success") { $0.lastSuccessAt != nil }
+        #expect(lists.baseURLs == ["http://upstream.invalid", "http://new.invalid"])
+        #expect(try await entities(gateway, organization) == ["2"])
+        let row = try await row(gateway, key)
+        #expect(row.failureCount == 0 && row.lastError == nil)
+        #expect(row.state.map { String(decoding: $0, as: UTF8.self).contains(#"\"2\""#) } == true)
         await running.end()
     }
 

@@ -418,6 +418,75 @@ import Testing
         await running.stop()
     }
 
+    private static func warning(of follower: Follower) async throws -> String? {
+        let found = try #require(try await follower.gateway.store.sources.followed(limit: 1).first)
+        let clock = follower.gateway.clock
+        return try await SourceInspector(connector: follower.database.connector, now: { clock.now }).inspect(found)
+    }
+
+    @Test func `a table with child tables stops the source, until the settings name the children`() async throws {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase(
+            """
+            CREATE TABLE contact (id int8 PRIMARY KEY, name text);
+            CREATE TABLE "Vip" (PRIMARY KEY (id)) INHERITS (contact);
+            CREATE PUBLICATION sluice FOR TABLE contact;
+            """
+        )
+        let follower = try await Follower(gateway, database)
+        let running = follower.work()
+        let expected = #"has child tables that the settings do not name: public."Vip"."#
+        try await follower.waitForError(expected)
+        await #expect {
+            _ = try await Self.warning(of: follower)
+        } throws: { error in
+            (error as? SourceFailure)?.userMessage.contains(expected) == true
+        }
+        try await follower.put(
+            database.settings(
+                #"{"table":"public.contact","entity_type":"contact","id":"id","distinct_ids":true}"#,
+                #"{"table":"public.Vip","entity_type":"contact","id":"id","distinct_ids":true}"#
+            )
+        )
+        try await database.run(#"INSERT INTO contact VALUES (1, 'a'); INSERT INTO "Vip" VALUES (2, 'b')"#)
+        try await follower.waitFor(["1": Self.named(1, "a"), "2": Self.named(2, "b")])
+        #expect(try await Self.warning(of: follower) == nil)
+        try await database.run(#"CREATE TABLE guest (PRIMARY KEY (id)) INHERITS ("Vip")"#)
+        try await follower.waitForError("do not name: public.guest.")
+        try await database.run(#"ALTER TABLE guest NO INHERIT "Vip""#)
+        _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
+        try await database.run(#"DELETE FROM contact WHERE id = 2"#)
+        try await follower.waitFor(["1": Self.named(1, "a"), "2": "gone"])
+        await running.stop()
+    }
+
+    @Test func `stored settings with two tables of one entity type work with a warning`() async throws {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase(
+            """
+            CREATE TABLE contact (id int8 PRIMARY KEY, name text);
+            CREATE TABLE person (id int8 PRIMARY KEY, name text);
+            CREATE PUBLICATION sluice FOR TABLE contact, person;
+            """
+        )
+        let settings = { (more: String) in
+            database.settings(
+                #"{"table":"public.contact","entity_type":"contact","id":"id"\#(more)}"#,
+                #"{"table":"public.person","entity_type":"contact","id":"id"\#(more)}"#
+            )
+        }
+        let follower = try await Follower(gateway, database, settings: settings(""))
+        let running = follower.work()
+        try await database.run("INSERT INTO contact VALUES (1, 'a'); INSERT INTO person VALUES (2, 'b')")
+        try await follower.waitFor(["1": Self.named(1, "a"), "2": Self.named(2, "b")])
+        let expected = "Tables public.contact and public.person have the same entity_type 'contact'"
+        #expect(try await follower.state?.warning?.contains(expected) == true)
+        #expect(try await Self.warning(of: follower)?.contains(expected) == true)
+        try await follower.put(settings(#","distinct_ids":true"#))
+        try await follower.waitUntil("the warning has ended") { try await follower.state?.warning == nil }
+        await running.stop()
+    }
+
     @Test func `a column list without a configured column stops the source at its start`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(

@@ -180,6 +180,44 @@ import Testing
         #expect(try await gateway.store.sources.finish(first, .released(nextRunAt: gateway.clock.now)) == false)
     }
 
+    @Test func `reports about a former upstream change nothing and release the poller`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let (sources, administration) = (gateway.store.sources, gateway.store.sourceAdministration)
+        func setUpstream(_ host: String) async throws {
+            let update = UpstreamUpdate(baseURL: "http://\(host).invalid")
+            _ = try await gateway.store.administration.putUpstream(of: organization.id, update)
+        }
+        try await setUpstream("former")
+        let key = try await make(.poller, in: organization.id, gateway)
+        let state = Array(#"{"n":1}"#.utf8)
+        let later = gateway.clock.now.adding(seconds: 300)
+        let outcomes: [SourceOutcome] = [
+            .succeeded(state: state, hasEvents: true, nextRunAt: later),
+            .failed(error: "no answer", retryAt: later, state: state),
+        ]
+        for outcome in outcomes {
+            let claim = try #require(try await sources.claim(key, .poller))
+            #expect(try await sources.isHeld(claim))
+            gateway.clock.advance(seconds: 1)
+            try await setUpstream("latter")
+            #expect(try await sources.isHeld(claim) == false)
+            #expect(try await sources.progress(claim, state: state, hasEvents: true) == nil)
+            #expect(try await sources.finish(claim, outcome))
+            let row = try #require(try await administration.source(key))
+            #expect(row.state == nil && row.lastSuccessAt == nil && row.lastEventAt == nil)
+            #expect(row.failureCount == 0 && !row.isLeased && row.nextRunAt == gateway.clock.now)
+        }
+        let claim = try #require(try await sources.claim(key, .poller))
+        _ = try await gateway.store.administration.deleteUpstream(of: organization.id)
+        #expect(try await sources.isHeld(claim) == false)
+        #expect(try await sources.finish(claim, outcomes[0]))
+        #expect(try await administration.source(key)?.state == nil)
+        let without = try #require(try await sources.claim(key, .poller))
+        #expect(try await sources.finish(without, outcomes[1]))
+        #expect(try await administration.source(key)?.failureCount == 1)
+    }
+
     /// In an earlier version, the claim was rolled back and repeated each second, and the source counted as working.
     @Test func `an undecryptable secret is a failure of its source, with growing pauses`() async throws {
         let gateway = try await Gateway(masterKeys: TestKeys.first)
@@ -341,9 +379,10 @@ import Testing
         let values: [(Statement, String)] = [
             (SourceStatements.due, "'poller', \(now), '1970-01-01T00:00:00Z', '\(UUID.least)', '', 500"),
             (SourceStatements.claim, "\(key), 'poller', \(now), \(now)"), (SourceStatements.renew, "\(key), 1, \(now)"),
-            (SourceStatements.progress, "\(key), 1, \(now), '{}', \(now), \(now)"),
-            (SourceStatements.succeed, "\(key), 1, \(now), '{}', \(now), \(now), NULL"),
-            (SourceStatements.fail, "\(key), 1, \(now), 'x', \(now), NULL"),
+            (SourceStatements.isHeld, "\(key), 1, \(now)"),
+            (SourceStatements.progress, "\(key), 1, \(now), '{}', \(now), \(now), \(now)"),
+            (SourceStatements.succeed, "\(key), 1, \(now), '{}', \(now), \(now), NULL, \(now)"),
+            (SourceStatements.fail, "\(key), 1, \(now), 'x', \(now), NULL, \(now)"),
             (SourceStatements.release, "\(key), 1, \(now)"),
             (SourceAdminStatements.get, "\(key), \(now)"), (SourceAdminStatements.delete, key),
             (SourceReceivers.statements[0], "ARRAY['\(organization.id)']::uuid[], ARRAY['crm']"),

@@ -35,6 +35,8 @@ package struct FollowedTable: TableObject, Hashable {
     /// null.
     @Exact package private(set) var deletedAt: String?
     package private(set) var columns: Columns = .all
+    /// Whether the operator states that no id of the table's rows occurs in another table of the same entity type.
+    package private(set) var hasDistinctIDs = false
     /// The columns that have another name in a part of the log than in the settings.
     package private(set) var renamed: [RenamedColumn] = []
 
@@ -63,6 +65,7 @@ package struct FollowedTable: TableObject, Hashable {
                 }
             }
             .omitted { $0.renamed.isEmpty }
+        BodyMember("distinct_ids", .bool(subject: "this"), as: \.hasDistinctIDs).omitted { !$0.hasDistinctIDs }
     }
 
     /// Reads a column, or an array of columns that together identify a row.

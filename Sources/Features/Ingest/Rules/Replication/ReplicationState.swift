@@ -182,6 +182,39 @@ package struct ReplicationSettings: TableObject, Hashable {
         return tables
     }
 
+    /// Adds an error to the report for each table that shares its entity type without the statement that its ids are
+    /// distinct. Equal ids of two tables are one entity, and a deletion in one table deletes it.
+    ///
+    /// Stored settings are read without this check, because older gateways accepted such settings. Their sources work,
+    /// and operators see ``mergeWarning``.
+    func refuseMergingTables(at pointer: String, _ report: inout MemberReport) {
+        for (index, table) in tables.enumerated() where !table.hasDistinctIDs {
+            guard let other = tables.first(where: { $0.entityType == table.entityType && $0.name != table.name })
+            else { continue }
+            report.refuse(
+                "\(pointer)/tables/\(index)/entity_type",
+                Rule.range,
+                "table \(other.name) has the same entity_type '\(table.entityType)', so rows of both tables with equal "
+                    + "ids would become one entity; use another entity_type, or set distinct_ids: true in each table "
+                    + "of this type if no id ever occurs in two of them"
+            )
+        }
+    }
+
+    /// A warning about the first two tables that share an entity type without the statement that their ids are
+    /// distinct; nil if there are no such tables.
+    var mergeWarning: String? {
+        for table in tables where !table.hasDistinctIDs {
+            guard let other = tables.first(where: { $0.entityType == table.entityType && $0.name != table.name })
+            else { continue }
+            return
+                "Tables \(table.name) and \(other.name) have the same entity_type '\(table.entityType)', so rows with "
+                + "equal ids become one entity. Use different types in the settings, or set distinct_ids: true in "
+                + "each table of this type if no id ever occurs in two of them"
+        }
+        return nil
+    }
+
     private static func isSlotName(_ text: String) -> Bool {
         (1...QualifiedName.partLimit).contains(text.utf8.count)
             && text.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || $0 == UInt8(ascii: "_") }

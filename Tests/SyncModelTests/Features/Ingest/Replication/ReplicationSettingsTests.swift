@@ -22,7 +22,8 @@ import Testing
         let whole = """
             {"slot":"a_1","publication":"P","create_slot":true,"tables":[\
             {"table":"\\"a.b\\".\\"c\\"\\"d\\"","entity_type":"t","id":"i","owner":"o","version":"v","causing_key":"k",\
-            "deleted_at":"d","columns":{"x y":"xY","i":"id"},"renamed":{"x z":"x y","j":"i","h":"i"}},\(Self.table)]}
+            "deleted_at":"d","columns":{"x y":"xY","i":"id"},"renamed":{"x z":"x y","j":"i","h":"i"},\
+            "distinct_ids":true},\(Self.table)]}
             """
         let settings = try #require(try Self.read(whole).0)
         #expect(settings.createsSlot && settings.tables.count == 2)
@@ -31,8 +32,49 @@ import Testing
         #expect(settings.tables[0].wanted.map(\.column) == ["i", "o", "v", "k", "d", "x y", "i"])
         #expect(settings.tables[1].columns == .all && settings.tables[1].renamed.isEmpty)
         #expect(settings.tables[0].renamed.map(\.name) == ["x z", "j", "h"])
+        #expect(settings.tables.map(\.hasDistinctIDs) == [true, false])
         let stored = JSONWriter.object { settings.writeMembers(to: &$0) }
         #expect(try Self.read(String(decoding: stored, as: UTF8.self)).0 == settings)
+    }
+
+    // MARK: - Tables with one entity type
+
+    private static func followed(_ name: String, _ type: String, _ more: String = "") -> String {
+        #"{"table":"public.\#(name)","entity_type":"\#(type)","id":"id"\#(more)}"#
+    }
+
+    private static let distinct = #","distinct_ids":true"#
+
+    @Test(arguments: [
+        ([followed("a", "t"), followed("b", "u")], [Int]()),
+        ([followed("a", "t", distinct), followed("b", "t", distinct), followed("c", "u")], [Int]()),
+        ([followed("a", "t"), followed("b", "u"), followed("c", "t")], [0, 2]),
+        ([followed("a", "t", distinct), followed("b", "t")], [1]),
+        ([followed("a", "t", #","distinct_ids":false"#), followed("b", "t", distinct)], [0]),
+        (
+            [
+                #"{"table":"a.b","entity_type":"t","id":["x","y"]}"#,
+                #"{"table":"a.c","entity_type":"t","id":["x","y"]}"#,
+            ],
+            [0, 1]
+        ),
+    ])
+    func `refuses tables of one entity type unless each has distinct ids`(tables: [String], refused: [Int]) throws {
+        let text = Self.settings(tables.joined(separator: ","))
+        let body = #"{"kind":"postgres","secret":"postgresql://u:p@db.example.org/d","settings":\#(text)}"#
+        var errors: [ProblemDetail] = []
+        do throws(Problem) {
+            _ = try SourceUpdate(body: Array(body.utf8))
+        } catch {
+            #expect(error.code == .validationFailed)
+            errors = error.errors
+        }
+        #expect(errors.map(\.pointer) == refused.map { "/settings/tables/\($0)/entity_type" })
+        #expect(errors.allSatisfy { $0.detail.contains("set distinct_ids: true in each table") })
+        // settings that an older gateway stored are still read, with a warning
+        let stored = try #require(SourceSettings(.postgres, stored: Array(text.utf8)))
+        guard case .postgres(let settings) = stored else { return }
+        #expect((settings.mergeWarning == nil) == refused.isEmpty)
     }
 
     @Test func `an id may have several columns`() throws {
