@@ -15,12 +15,17 @@ extension LaneRunner {
         by batch: UpstreamBatch,
         _ finish: @escaping @Sendable ([LaneStep]) -> Void
     ) async {
+        guard let organization = dispatches.first?.organization else { return }
         let groups = BatchRequest.groups(dispatches, by: batch)
-        let limit = dispatches.first?.organization.settings.maxInFlightPerUser ?? 1
+        noteCap(of: organization, circuits.concurrency(of: organization.id))
+        let wanted = min(organization.settings.maxInFlightPerUser, groups.count)
+        let extras = surroundings.shares.takeExtras(upTo: wanted - 1, of: organization.id)
+        defer { surroundings.shares.releaseExtras(extras, of: organization.id) }
+        let limit = 1 + extras
         await withDiscardingTaskGroup { group in
-            for first in 0..<min(limit, groups.count) {
+            for worker in 0..<min(limit, groups.count) {
                 group.addTask {
-                    for index in stride(from: first, to: groups.count, by: limit) {
+                    for index in stride(from: worker, to: groups.count, by: limit) {
                         await send(groups[index], in: batch, finish)
                     }
                 }
