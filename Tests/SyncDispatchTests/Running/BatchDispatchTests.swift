@@ -340,4 +340,26 @@ import Testing
             try await waitUntil("all lanes are released") { harness.dispatcher.current.running == 0 }
         }
     }
+
+    @Test func `after an answer that is too long, the upstream's next batches have half the size`() async throws {
+        let batches = Batches()
+        let harness = try await Self.harness { request in
+            let answer = batches.answer(request)
+            guard answer != nil, (batches.sizes.last ?? 0) > 12 else { return answer }
+            let problem = UnusableBody.tooLong(limit: 1_048_576)
+            return .response(UpstreamResponse(status: 200, unusableBody: problem))
+        }
+        try await harness.phone.push((0..<24).map { _ in harness.create() })
+        try await waitUntil("the answer was too long") { try await harness.count("next_retry_at IS NOT NULL") > 0 }
+        let (other, before) = (harness.newPhone(), batches.sizes)
+        let entries = (0..<24).map { _ in
+            other.entry("create", "contact", local: UUID(), extra: ["endpoint": #""/contacts""#])
+        }
+        try await other.push(entries)
+        for entry in entries {
+            #expect(try await harness.mutation(entry.id, of: other, is: .succeeded).attempts == 1)
+        }
+        let longest = try #require(before.max())
+        #expect(batches.sizes.dropFirst(before.count).allSatisfy { $0 <= longest / 2 })
+    }
 }
