@@ -62,7 +62,9 @@ package final class Dispatcher: Service {
         self.logger = logger
         circuits = Circuits(now: configuration.now)
         let requests = HostPlaces<LaneKey>.Limits.requests(places: configuration.maximumLanes)
-        shares = LaneShares(limit: configuration.maximumRequests ?? requests)
+        shares = LaneShares(limit: configuration.maximumRequests ?? requests) { [inbox] in
+            inbox.post { $0.hasFreeRequests = true }
+        }
         clock = HostClock { [inbox] event in inbox.post { $0.requests.append(event) } }
         search = LaneSearch(
             store: store.lanes,
@@ -143,7 +145,11 @@ package final class Dispatcher: Service {
     // MARK: - The loop
 
     private func loop(_ tasks: inout DiscardingTaskGroup) async {
-        var scheduler = LaneScheduler(capacity: configuration.maximumLanes, requests: configuration.maximumRequests)
+        var scheduler = LaneScheduler(
+            capacity: configuration.maximumLanes,
+            requests: configuration.maximumRequests,
+            shares: shares
+        )
         let runner = runner()
         var isPolling = false
         // organizations that incomplete searches have found; the next search excludes these organizations

@@ -75,7 +75,8 @@ package final class HTTPUpstream: Upstream {
         if let reason = await problem(ofName: prepared.host, of: request.organization) { return .notSent(reason) }
         let claim = room.claim(for: request.organization, user: request.user, until: deadline)
         defer { claim.stopWaiting() }
-        let collector = ResponseCollector(maximumBytes: configuration.maximumBodyBytes, claim: claim)
+        let maximumBytes = configuration.maximumBodyBytes(parts: request.partCount)
+        let collector = ResponseCollector(maximumBytes: maximumBytes, claim: claim)
         let task = client(for: request.organization)
             .execute(request: prepared, delegate: collector, deadline: deadline)
         do {
@@ -85,17 +86,21 @@ package final class HTTPUpstream: Upstream {
                 task.cancel()
                 claim.stopWaiting()
             }
-            return .response(read(response, claim))
+            return .response(read(response, claim, maximumBytes))
         } catch {
             if let response = collector.cutResponse ?? collector.brokenSuccess {
-                return .response(read(response, claim))
+                return .response(read(response, claim, maximumBytes))
             }
             return failure(error, of: request, isSent: collector.isSent, isTLS: prepared.scheme == "https")
         }
     }
 
-    private func read(_ collected: CollectedResponse, _ claim: ResponseMemoryBudget.Claim) -> UpstreamResponse {
-        var response = UpstreamResponse(collected, now: now(), maximumBytes: configuration.maximumBodyBytes)
+    private func read(
+        _ collected: CollectedResponse,
+        _ claim: ResponseMemoryBudget.Claim,
+        _ maximumBytes: Int
+    ) -> UpstreamResponse {
+        var response = UpstreamResponse(collected, now: now(), maximumBytes: maximumBytes)
         response.room = MemoryReservation(claim)
         return response
     }

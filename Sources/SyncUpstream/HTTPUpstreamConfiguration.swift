@@ -2,6 +2,7 @@ package import AsyncHTTPClient
 package import NIOCore
 import NIOHTTP1
 import NIOPosix
+import SyncModel
 
 /// Settings of an ``HTTPUpstream`` for all organizations.
 package struct HTTPUpstreamConfiguration: Sendable {
@@ -20,14 +21,25 @@ package struct HTTPUpstreamConfiguration: Sendable {
     /// Lanes need far fewer connections, because an organization's `maximumConcurrency` limits its requests. But
     /// several organizations may share a host.
     package var connectionsPerHost = 1_000
-    /// The maximum size of a response body that is read, in bytes.
-    package var maximumBodyBytes = 1_048_576
+    /// The maximum size of a response body that is read, in bytes. The answer to a batch may be larger.
+    package var maximumBodyBytes = UpstreamResponse.maximumBodyBytes
+    /// The number of bytes by which each part of a batch raises the maximum size of the answer.
+    static let bytesPerPart = 65_536
     /// The maximum size of all response bodies in memory together, in bytes, for all organizations.
     package var answerBytes = 67_108_864
     /// The maximum number of event loops, at least 1. Organizations are distributed over the event loops.
     package var eventLoops = 4
 
     package init() {}
+
+    /// The maximum size of the answer to a request, in bytes: an eighth of the memory of all answers, and at least
+    /// ``maximumBodyBytes``.
+    ///
+    /// - Parameter parts: the number of parts of a batch; 1 for other requests.
+    func maximumBodyBytes(parts: Int) -> Int {
+        guard parts > 1 else { return maximumBodyBytes }
+        return min(maximumBodyBytes + parts * Self.bytesPerPart, max(maximumBodyBytes, answerBytes / 8))
+    }
 
     package var client: HTTPClient.Configuration {
         var client = HTTPClient.Configuration(redirectConfiguration: .disallow)

@@ -78,8 +78,17 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
             let hasLength = state.response?.head.headers.contains(name: "Content-Length") ?? false
             return (state.isCut, hasLength ? 0 : length)
         }
-        // when a body of unknown length is no longer short, memory for the longest body is claimed
-        return proceed(unless: isTooLong, needing: length > ResponseMemoryBudget.firstPart / 2 ? maximumBytes : 0, task)
+        return proceed(unless: isTooLong, needing: neededBytes(of: length), task)
+    }
+
+    /// The number of bytes to claim for a body of unknown length of which `length` bytes have arrived.
+    ///
+    /// When the body is no longer short, memory for the longest answer to one mutation is claimed, and when half of
+    /// this memory is used, memory for the longest body.
+    private func neededBytes(of length: Int) -> Int {
+        if length <= ResponseMemoryBudget.firstPart / 2 { return 0 }
+        let usual = UpstreamResponse.maximumBodyBytes
+        return length <= usual / 2 ? min(usual, maximumBytes) : maximumBytes
     }
 
     package func didFinishRequest(task: HTTPClient.Task<Response>) throws -> CollectedResponse {
@@ -150,7 +159,8 @@ extension UpstreamResponse {
             let bytes = Self.trimmed(Array(buffer.readableBytesView).withoutByteOrderMark)
             guard !bytes.isEmpty else { return }
             do throws(JSONParseError) {
-                let tree = try JSONTree(parsing: bytes)
+                let limits = JSONLimits(maximumBytes: max(JSONLimits().maximumBytes, maximumBytes))
+                let tree = try JSONTree(parsing: bytes, limits: limits)
                 // an incomplete object is never valid JSON, but an incomplete number can be
                 if collected.isCutOff, bytes.first != UInt8(ascii: "{") { return }
                 if tree.root.hasDefects { unkeptJSON = bytes } else { json = bytes }

@@ -10,7 +10,7 @@ import Synchronization
 /// connection, and TCP's flow control delays the upstream. The wait does not extend the request's time limit.
 package final class ResponseMemoryBudget: Sendable {
     /// The number of bytes that are claimed first for a body of unknown length. If the body exceeds half of this
-    /// number, memory for the longest body is claimed.
+    /// number, more memory is claimed.
     static let firstPart = 65_536
     /// The maximum time in the queue. No response waits this long, because a wait ends when its request ends.
     private static let timeout: Duration = .seconds(86_400)

@@ -98,6 +98,8 @@ final class Traffic<Key: Hashable & Sendable>: Sendable {
 
     func leave(_ key: Key) { state.withLock { $0.now[key, default: 0] -= 1 } }
     var most: [Key: Int] { state.withLock { $0.most } }
+    /// Forgets the maximum.
+    func reset() { state.withLock { $0.most = $0.now } }
 }
 
 /// A value that a script and its test share.

@@ -172,6 +172,29 @@ import Testing
         #expect(longer.unusableBody?.reason == "is longer than 1048576 bytes")
     }
 
+    @Test(arguments: [true, false])
+    func `accepts a longer answer to a batch, in proportion to its parts`(_ hasLength: Bool) async throws {
+        func answer(_ bytes: Int, to parts: Int) async throws -> UpstreamResponse? {
+            let body = "\"" + String(repeating: "x", count: bytes - 2) + "\""
+            let length = hasLength ? "Content-Length: \(bytes)\r\n" : "Connection: close\r\n"
+            let server = try await ScriptedServer.start { _, _ in
+                [.send("HTTP/1.1 200 OK\r\n\(length)\r\n\(body)"), .close]
+            }
+            return try await withUpstream { upstream in
+                var batch = request()
+                batch.partCount = parts
+                let response = await upstream.send(batch, to: UpstreamSettings(baseURL: server.baseURL)).response
+                #expect(response.map { _ in upstream.room.held <= 8 << 20 } == true)
+                return response
+            }
+        }
+        #expect(try await answer(6_000_000, to: 100)?.json?.count == 6_000_000)
+        #expect(try await answer(1_200_000, to: 2)?.unusableBody?.isTooLong == true)
+        // the limit is an eighth of the memory of all answers
+        #expect(try await answer(8 << 20, to: 1_000)?.json?.count == 8 << 20)
+        #expect(try await answer((8 << 20) + 1, to: 1_000)?.unusableBody?.isTooLong == true)
+    }
+
     @Test func `stops reading a body that is too long`() async throws {
         let chunk = "10000\r\n" + String(repeating: "x", count: 65_536) + "\r\n"
         let server = try await ScriptedServer.start { _, _ in

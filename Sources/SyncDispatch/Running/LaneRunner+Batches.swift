@@ -15,12 +15,21 @@ extension LaneRunner {
         by batch: UpstreamBatch,
         _ finish: @escaping @Sendable ([LaneStep]) -> Void
     ) async {
+        guard let organization = dispatches.first?.organization else { return }
+        var batch = batch
+        if let limit = surroundings.refusedBatches.limit(of: organization) {
+            batch.maxRequests = min(batch.maxRequests, limit)
+        }
         let groups = BatchRequest.groups(dispatches, by: batch)
-        let limit = dispatches.first?.organization.settings.maxInFlightPerUser ?? 1
+        noteCap(of: organization, circuits.concurrency(of: organization.id))
+        let wanted = min(organization.settings.maxInFlightPerUser, groups.count)
+        let extras = surroundings.shares.takeExtras(upTo: wanted - 1, of: organization.id)
+        defer { surroundings.shares.releaseExtras(extras, of: organization.id) }
+        let limit = 1 + extras
         await withDiscardingTaskGroup { group in
-            for first in 0..<min(limit, groups.count) {
+            for worker in 0..<min(limit, groups.count) {
                 group.addTask {
-                    for index in stride(from: first, to: groups.count, by: limit) {
+                    for index in stride(from: worker, to: groups.count, by: limit) {
                         await send(groups[index], in: batch, finish)
                     }
                 }
@@ -47,6 +56,7 @@ extension LaneRunner {
         guard let sent else { return finishUnsent(dispatches, finish) }
         let answer = sent.answer
         sent.span?.set(.mutations, dispatches.count)
+        if answer.isTooLong { surroundings.refusedBatches.halve(dispatches.count, of: first.organization) }
         switch BatchAnswer(answer, to: whole, now: configuration.now()) {
         case .parts(let answers):
             var (steps, successes, settled) = ([LaneStep](), 0, 0)
@@ -115,17 +125,30 @@ extension LaneRunner {
 }
 
 extension UpstreamAnswer {
+    /// Whether the response is a success that is too long to be read.
+    fileprivate var isTooLong: Bool {
+        if case .response(let response) = self { isBatch && response.unusableBody?.isTooLong == true } else { false }
+    }
+
     /// Whether the response to a batch may contain a response for each part. If not, all parts share one response.
     fileprivate var isBatch: Bool {
         if case .response(let response) = self { (200...299).contains(response.status) } else { false }
     }
 }
 
-/// The upstreams that have recently refused a batch.
+/// The upstreams that have recently refused a batch, or whose answers to batches were too long.
 ///
-/// A refusal is valid for ten minutes, and only for the settings with which the batch was sent.
+/// The information is valid for ten minutes, and only for the settings with which the batch was sent. It saves requests
+/// with useless answers, and decides no outcome.
 final class RefusedBatches: Sendable {
     private struct Refusal {
+        let settingsChangedAt: Timestamp
+        let end: ContinuousClock.Instant
+    }
+
+    /// The maximum number of parts of the next batches.
+    private struct Limit {
+        let parts: Int
         let settingsChangedAt: Timestamp
         let end: ContinuousClock.Instant
     }
@@ -134,11 +157,36 @@ final class RefusedBatches: Sendable {
     private static let capacity = 20_000
 
     private let refusals = Mutex([UUID: Refusal]())
+    private let limits = Mutex([UUID: Limit]())
 
     func insert(_ organization: UUID, settingsChangedAt: Timestamp) {
         refusals.withLock { refusals in
             if refusals.count >= Self.capacity { refusals.removeAll() }
             refusals[organization] = Refusal(settingsChangedAt: settingsChangedAt, end: .now + Self.pause)
+        }
+    }
+
+    /// Halves the size of an upstream's next batches, because its answer to a batch of `parts` mutations was too long.
+    func halve(_ parts: Int, of organization: Organization) {
+        guard let settingsChangedAt = organization.upstream?.changedAt else { return }
+        let known = limit(of: organization) ?? .max
+        limits.withLock { limits in
+            if limits.count >= Self.capacity { limits.removeAll() }
+            limits[organization.id] = Limit(
+                parts: min(known, max(1, parts / 2)),
+                settingsChangedAt: settingsChangedAt,
+                end: .now + Self.pause
+            )
+        }
+    }
+
+    /// The maximum number of parts of an upstream's next batches; nil if no answer was too long.
+    func limit(of organization: Organization) -> Int? {
+        limits.withLock { limits in
+            guard let limit = limits[organization.id] else { return nil }
+            if limit.end > .now, limit.settingsChangedAt == organization.upstream?.changedAt { return limit.parts }
+            limits[organization.id] = nil
+            return nil
         }
     }
 

@@ -30,31 +30,31 @@ extension LaneRunner {
         surroundings.wakes.register(lane, events)
         defer {
             surroundings.wakes.remove(lane)
-            surroundings.shares.setFlights(0, of: lane)
+            surroundings.shares.setFlights(0, of: lane, requests: 0)
         }
         return await withDiscardingTaskGroup { group in
             var (action, progress) = (first, progress)
-            var (count, flights) = (0, [UUID: LaneFlight]())
+            var (sent, flights, isBatched) = (0, [UUID: LaneFlight](), false)
             var iterator = events.stream.makeAsyncIterator()
             while true {
                 guard case .start(let dispatches, let token, let unblocking, let isIncomplete, let due) = action else {
                     return end(lane, action, progress)
                 }
                 for dispatch in dispatches {
-                    count += 1
+                    sent += 1
                     flights[dispatch.mutation.id] = LaneFlight(of: dispatch)
                 }
                 let batch = dispatches.first.flatMap { progress.batch(in: $0.organization) }
                 start(dispatches, by: batch, events, in: &group)
-                surroundings.shares.setFlights(flights.count, of: lane)
+                // other requests start only after all batches have ended, because a batch counts its own requests
+                if !dispatches.isEmpty { isBatched = batch != nil }
+                count(flights, areBatched: isBatched, of: lane)
                 var step = LaneStep.proceed(token: token, unblocking: unblocking)
                 if !isIncomplete {
-                    let pause = due.map { Double($0.microseconds - configuration.now().microseconds) / 1_000_000 }
                     // more mutations may be due than the upstream's limit has allowed so far
                     let isSingle = !dispatches.isEmpty && batch == nil
                     let short = isSingle ? store.rates.pause(of: lane.organization, lanes: progress.lanes) : nil
-                    let rest = short ?? Self.interval
-                    let timer = events.wake(after: min(rest, pause ?? rest))
+                    let timer = events.wake(after: pause(until: due, most: short ?? Self.interval))
                     defer { timer.cancel() }
                     switch await events.next(&iterator) {
                     case .finished(let settling): step = settling
@@ -64,9 +64,10 @@ extension LaneRunner {
                     for dispatch in step.dispatches { flights[dispatch.mutation.id] = nil }
                 }
                 progress.flights = flights.values.sorted { $0.position < $1.position }
-                (progress.lanes, progress.room) = surroundings.shares.share(of: lane.organization)
-                progress.batchRefusal = surroundings.refusedBatches.refusal(of: lane.organization)
-                let mustYield = hasUsedItsTurn(count, since: started) && surroundings.isCrowded(lane.organization)
+                if flights.isEmpty { isBatched = false }
+                count(flights, areBatched: isBatched, of: lane)
+                prepare(&progress, of: lane, mayStart: !isBatched)
+                let mustYield = hasUsedItsTurn(sent, since: started) && surroundings.isCrowded(lane.organization)
                 do throws(Problem) {
                     let releases = surroundings.isDraining() || mustYield
                     let written = try await write(step, of: lane, releases: releases, starts: Self.burst, progress)
@@ -81,6 +82,24 @@ extension LaneRunner {
                 if case .lost = action { recordLost(step, lane) }
             }
         }
+    }
+
+    /// The number of seconds until the next step of a lane, unless a request ends before.
+    private func pause(until due: Timestamp?, most: Double) -> Double {
+        min(most, due.map { Double($0.microseconds - configuration.now().microseconds) / 1_000_000 } ?? most)
+    }
+
+    /// Counts a lane's mutations in flight and its requests.
+    private func count(_ flights: [UUID: LaneFlight], areBatched: Bool, of lane: LaneKey) {
+        surroundings.shares.setFlights(flights.count, of: lane, requests: areBatched ? 1 : flights.count)
+    }
+
+    /// Sets the limits of a lane's next step, and reserves the requests that the step may start.
+    func prepare(_ progress: inout LaneProgress, of lane: LaneKey, mayStart: Bool = true) {
+        let shares = surroundings.shares
+        (progress.lanes, progress.room) = shares.share(of: lane.organization)
+        progress.slots = mayStart ? shares.reserve(for: lane, inFlight: progress.flights.count) : 0
+        progress.batchRefusal = surroundings.refusedBatches.refusal(of: lane.organization)
     }
 
     private func start(
@@ -186,25 +205,98 @@ final class LaneWakes: Sendable {
     }
 }
 
-/// Counts the requests of lanes that have several requests in flight, so that these lanes share the gateway's capacity.
+/// Counts the requests of lanes that have several requests in flight, so that these lanes share the gateway's capacity
+/// and the `max_concurrency` of their upstream.
+///
+/// Each running lane may have one request. Further requests are *extra*: a lane reserves them before a step. Running
+/// lanes and extra requests together never exceed `max_concurrency`, unless an operator has just lowered it. While a
+/// lane waits because extra requests use the limit, the other lanes reserve none, so the lane runs after the next
+/// answer.
 final class LaneShares: Sendable {
+    private struct Limits {
+        /// The maximum number of concurrent requests.
+        var requests: Int
+        /// The maximum number of concurrent requests of a lane.
+        var perLane: Int
+    }
+
     private struct State {
         /// The number of running lanes, by organization, including lanes with a single request.
         var lanes: [UUID: Int] = [:]
+        var limits: [UUID: Limits] = [:]
+        /// The number of each lane's extra requests, without those of batches.
+        var extras: [LaneKey: Int] = [:]
+        var extrasOfOrganizations: [UUID: Int] = [:]
+        /// The organizations with lanes that wait because extra requests use the limit.
+        var waiting: Set<UUID> = []
         var flights: [LaneKey: Int] = [:]
         var flightsOfOrganizations: [UUID: Int] = [:]
         var total = 0
+
+        func held(by organization: UUID) -> Int {
+            (lanes[organization] ?? 0) + (extrasOfOrganizations[organization] ?? 0)
+        }
+
+        /// The maximum number of requests of a lane that has `own` requests now.
+        ///
+        /// The lane leaves at least as many requests of its organization free as it has (product rule 16).
+        func most(of organization: UUID, own: Int) -> Int {
+            guard !waiting.contains(organization), let limits = limits[organization] else { return 1 }
+            return max(1, min(limits.perLane, (limits.requests - held(by: organization) + own) / 2))
+        }
+
+        /// Returns whether a lane waits for the requests that have ended.
+        mutating func addExtras(_ change: Int, of organization: UUID) -> Bool {
+            let count = (extrasOfOrganizations[organization] ?? 0) + change
+            extrasOfOrganizations[organization] = count > 0 ? count : nil
+            return change < 0 && waiting.contains(organization)
+        }
+
+        mutating func setExtras(_ count: Int, of lane: LaneKey) -> Bool {
+            let change = count - (extras[lane] ?? 0)
+            extras[lane] = count > 0 ? count : nil
+            return addExtras(change, of: lane.organization)
+        }
     }
 
     /// The maximum number of requests of all these lanes together. Each lane may have one request in addition.
     private let limit: Int
+    private let onFree: @Sendable () -> Void
     private let state = Mutex(State())
 
-    init(limit: Int = 4_096) {
+    /// - Parameter onFree: called when a lane that waits for other lanes' extra requests may run.
+    init(limit: Int = 4_096, onFree: @escaping @Sendable () -> Void = {}) {
         self.limit = limit
+        self.onFree = onFree
     }
 
-    func begin(_ organization: UUID) { state.withLock { $0.lanes[organization, default: 0] += 1 } }
+    /// The organizations with lanes that wait because extra requests use the limit.
+    var waiting: Set<UUID> { state.withLock { $0.waiting } }
+
+    /// Sets an organization's limits.
+    func setLimits(_ organization: UUID, requests: Int, perLane: Int) {
+        state.withLock { $0.limits[organization] = Limits(requests: max(1, requests), perLane: max(1, perLane)) }
+    }
+
+    /// Counts a lane that begins to run. If the limit does not allow the lane, it waits until ``onFree`` is called.
+    ///
+    /// - Returns: whether the lane may run.
+    func begin(_ organization: UUID, limit: Int) -> Bool {
+        state.withLock { state in
+            guard state.held(by: organization) < limit else {
+                state.waiting.insert(organization)
+                return false
+            }
+            state.waiting.remove(organization)
+            state.lanes[organization, default: 0] += 1
+            return true
+        }
+    }
+
+    /// Whether the organization's lanes and requests are within a limit.
+    func isWithin(_ limit: Int, _ organization: UUID) -> Bool {
+        state.withLock { $0.held(by: organization) <= limit }
+    }
 
     func end(_ organization: UUID) {
         state.withLock { state in
@@ -213,15 +305,45 @@ final class LaneShares: Sendable {
         }
     }
 
-    /// Sets the number of a lane's requests in flight.
-    func setFlights(_ count: Int, of lane: LaneKey) {
+    /// Reserves requests for a lane's next step. ``setFlights(_:of:requests:)`` returns the unused requests.
+    ///
+    /// - Parameter count: the lane's requests in flight.
+    /// - Returns: the number of requests that the step may start, at least 1 if no request is in flight.
+    func reserve(for lane: LaneKey, inFlight count: Int) -> Int {
         state.withLock { state in
+            let own = 1 + (state.extras[lane] ?? 0)
+            let most = max(own, state.most(of: lane.organization, own: own))
+            _ = state.setExtras(most - 1, of: lane)
+            return max(0, most - count)
+        }
+    }
+
+    /// Takes extra requests for the batches of a lane.
+    ///
+    /// - Returns: the number of requests, which must be returned by ``releaseExtras(_:of:)``.
+    func takeExtras(upTo wanted: Int, of organization: UUID) -> Int {
+        state.withLock { state in
+            let taken = max(0, min(wanted, state.most(of: organization, own: 1) - 1))
+            _ = state.addExtras(taken, of: organization)
+            return taken
+        }
+    }
+
+    func releaseExtras(_ count: Int, of organization: UUID) {
+        if state.withLock({ $0.addExtras(-count, of: organization) }) { onFree() }
+    }
+
+    /// Sets the number of a lane's mutations in flight, and of its requests apart from the extra requests of batches.
+    func setFlights(_ count: Int, of lane: LaneKey, requests: Int) {
+        let mustWake = state.withLock { state in
             let change = count - (state.flights[lane] ?? 0)
             state.flights[lane] = count > 0 ? count : nil
             let ofOrganization = (state.flightsOfOrganizations[lane.organization] ?? 0) + change
             state.flightsOfOrganizations[lane.organization] = ofOrganization > 0 ? ofOrganization : nil
             state.total += change
+            return state.setExtras(max(0, requests - 1), of: lane)
         }
+        if mustWake { onFree() }
     }
 
     /// The number of an organization's requests in flight, in lanes that have several requests in flight.

@@ -43,8 +43,8 @@ struct LaneRunner: Sendable {
 
     /// - Returns: whether to run the lane again immediately.
     func run(_ lane: LaneKey) async -> Bool {
-        surroundings.shares.begin(lane.organization)
-        defer { surroundings.shares.end(lane.organization) }
+        guard await isWithinLimit(lane) else { return !surroundings.isDraining() }
+        defer { surroundings.shares.setFlights(0, of: lane, requests: 0) }
         var step = LaneStep.claim
         var count = 0
         var progress = LaneProgress()
@@ -57,8 +57,7 @@ struct LaneRunner: Sendable {
             if let action = known {
                 (result, known) = (action, nil)
             } else {
-                (progress.lanes, progress.room) = surroundings.shares.share(of: lane.organization)
-                progress.batchRefusal = surroundings.refusedBatches.refusal(of: lane.organization)
+                prepare(&progress, of: lane)
                 let releases = surroundings.isDraining() || mustYield
                 do throws(Problem) {
                     guard let written = try await write(step, of: lane, releases: releases, progress) else {
@@ -73,6 +72,7 @@ struct LaneRunner: Sendable {
                 }
                 progress.step += 1
                 complete(step, result)
+                if result.dispatches.count < 2 { surroundings.shares.setFlights(0, of: lane, requests: 1) }
             }
             switch result {
             case .start:
@@ -91,6 +91,23 @@ struct LaneRunner: Sendable {
                 return false
             }
         }
+    }
+
+    /// Records the limits of the lane's organization before the lane is claimed, and returns whether the lane may run.
+    ///
+    /// Without this check, the first lane of an organization would delay its other lanes until its upstream answers, and
+    /// lanes that start together after `max_concurrency` was lowered would exceed it.
+    private func isWithinLimit(_ lane: LaneKey) async -> Bool {
+        let organization: Organization?
+        do throws(Problem) {
+            organization = try await store.organization(lane.organization)
+        } catch {
+            // the lane's first step reports the problem
+            return true
+        }
+        guard let organization else { return true }
+        noteCap(of: organization, circuits.concurrency(of: lane.organization))
+        return surroundings.shares.isWithin(Self.cap(of: organization), lane.organization)
     }
 
     func hasUsedItsTurn(_ count: Int, since started: ContinuousClock.Instant) -> Bool {
@@ -174,7 +191,7 @@ struct LaneRunner: Sendable {
     }
 
     func run(_ dispatch: Dispatch) async -> LaneStep {
-        noteCap(of: dispatch, circuits.concurrency(of: dispatch.lane.organization))
+        noteCap(of: dispatch.organization, circuits.concurrency(of: dispatch.lane.organization))
         guard case .upstream(let request, let settings) = dispatch.destination else {
             if dispatch.organization.upstream == nil { clock.recordNoHost(of: dispatch.lane.organization) }
             return .apply(dispatch)
@@ -192,9 +209,15 @@ struct LaneRunner: Sendable {
     ///
     /// While the organization's upstream recovers from an outage, this number is smaller than the organization's own
     /// limit.
-    private func noteCap(of dispatch: Dispatch, _ concurrency: Int?) {
-        let cap = dispatch.organization.upstream?.maximumConcurrency ?? LaneScheduler.defaultCap
-        surroundings.noteCap(dispatch.lane.organization, min(cap, concurrency ?? cap))
+    func noteCap(of organization: Organization, _ concurrency: Int?) {
+        let (cap, settings) = (Self.cap(of: organization), organization.settings)
+        let perLane = settings.order == .dependencies ? settings.maxInFlightPerUser : 1
+        surroundings.shares.setLimits(organization.id, requests: cap, perLane: perLane)
+        surroundings.noteCap(organization.id, min(cap, concurrency ?? cap))
+    }
+
+    private static func cap(of organization: Organization) -> Int {
+        organization.upstream?.maximumConcurrency ?? LaneScheduler.defaultCap
     }
 
     /// Whether the lane's lease leaves enough time for the request.
@@ -313,7 +336,7 @@ struct LaneRunner: Sendable {
     func record(_ outcome: Outcome, of dispatch: Dispatch, took elapsed: Duration, isShared: Bool = false) {
         metrics.attempt(outcome.kind, took: elapsed)
         let recorded = isShared ? nil : circuits.record(outcome.kind, of: dispatch.lane)
-        if let concurrency = recorded?.concurrency { noteCap(of: dispatch, concurrency) }
+        if let concurrency = recorded?.concurrency { noteCap(of: dispatch.organization, concurrency) }
         let change = recorded?.change
         if change == .opened {
             surroundings.recordUpstream(dispatch.lane.organization, true, outcome.kind.rawValue)

@@ -24,11 +24,13 @@ final class Inbox: Sendable {
         var caps: [UUID: Int] = [:]
         /// The outcomes of requests to upstreams, in order.
         var requests: [HostClock<LaneKey>.Event] = []
+        /// Whether a lane may run that waited for the requests of other lanes of its organization.
+        var hasFreeRequests = false
         var isClosed = false
 
         var isEmpty: Bool {
             ready.isEmpty && finished.isEmpty && !mustPoll && found.isEmpty && due == nil && caps.isEmpty
-                && requests.isEmpty && !isClosed
+                && requests.isEmpty && !hasFreeRequests && !isClosed
         }
     }
 

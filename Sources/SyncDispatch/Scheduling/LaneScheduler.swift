@@ -51,6 +51,8 @@ struct LaneScheduler {
     private var caps: [UUID: Int] = [:]
     /// The lanes that run.
     private(set) var hosts: HostPlaces<LaneKey>
+    /// Counts the running lanes and their requests.
+    private let shares: LaneShares
 
     var runningCount: Int { hosts.count }
 
@@ -58,7 +60,9 @@ struct LaneScheduler {
     ///   - capacity: the maximum number of lanes that work concurrently, over all organizations.
     ///   - requests: the maximum number of lanes that run concurrently, including lanes that await a response; nil for the
     ///     default.
-    init(capacity: Int, requests: Int? = nil) {
+    ///   - shares: counts the requests of lanes that have several requests in flight.
+    init(capacity: Int, requests: Int? = nil, shares: LaneShares = LaneShares()) {
+        self.shares = shares
         hosts = HostPlaces(HostPlaces.Limits(places: capacity, requests: requests))
     }
 
@@ -114,7 +118,9 @@ struct LaneScheduler {
             guard var tenant = tenants[organization] else { continue }
             tenant.isInLine = false
             let isInItsLine = (hosts.pace(of: organization) == .slow) == isSlow
-            guard isInItsLine, tenant.canRun, hosts.mayTake(organization), let lane = tenant.waiting.popFirst() else {
+            guard isInItsLine, tenant.canRun, hosts.mayTake(organization),
+                shares.begin(organization, limit: tenant.cap), let lane = tenant.waiting.popFirst()
+            else {
                 // moves the organization to the end of its queue, or to the other queue
                 enter(organization, &tenant)
                 continue
@@ -138,6 +144,7 @@ struct LaneScheduler {
         guard let place = places.removeValue(forKey: lane), var tenant = tenants[lane.organization] else { return }
         tenant.running -= 1
         hosts.release(lane)
+        shares.end(lane.organization)
         enter(lane.organization, &tenant)
         if isDue || place == .runningAgain { add(lane) }
         forgetIfIdle(lane.organization)
@@ -147,7 +154,7 @@ struct LaneScheduler {
     struct Contention {
         /// Whether all organizations are included, because all places are taken while lanes wait.
         var includesAll = false
-        /// The organizations that have reached their limit and have further waiting lanes. If organizations with slow
+        /// The organizations that have reached their limit of lanes or of requests, and have further waiting lanes. If organizations with slow
         /// upstreams wait for places, the set also contains all organizations with slow upstreams and running lanes.
         var organizations: Set<UUID> = []
 
@@ -158,8 +165,9 @@ struct LaneScheduler {
         if waitingCount == 0 { return Contention() }
         if !line.isEmpty, !hosts.hasRoom(isSlow: false) { return Contention(includesAll: true) }
         let isSlowCrowded = !slowLine.isEmpty && !hosts.hasRoom(isSlow: true)
+        let waiting = shares.waiting
         let crowded = tenants.filter { organization, tenant in
-            !tenant.waiting.isEmpty && tenant.running >= tenant.cap
+            !tenant.waiting.isEmpty && (tenant.running >= tenant.cap || waiting.contains(organization))
                 || isSlowCrowded && tenant.running > 0 && hosts.pace(of: organization) == .slow
         }
         return Contention(organizations: Set(crowded.keys))

@@ -145,7 +145,15 @@ public enum BatchAnswer: Sendable {
         response.location = location.flatMap { UpstreamResponse.isLocation($0) ? $0 : nil }
         response.etag = headers["etag"].flatMap { !$0.isEmpty && UpstreamResponse.isTag($0) ? $0 : nil }
         if let body = answer.value(at: "/body"), !body.isNull {
-            if body.hasDefects { response.unkeptJSON = Array(body.raw) } else { response.json = Array(body.raw) }
+            // the whole answer may be longer than the answer to a single request
+            let limit = UpstreamResponse.maximumBodyBytes
+            if body.raw.count > limit {
+                response.unusableBody = .tooLong(limit: limit)
+            } else if body.hasDefects {
+                response.unkeptJSON = Array(body.raw)
+            } else {
+                response.json = Array(body.raw)
+            }
         }
         return .response(response)
     }

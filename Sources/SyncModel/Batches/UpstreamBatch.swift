@@ -113,6 +113,7 @@ extension BatchRequest {
             timeout: first.timeout
         )
         var seen: Set<TraceContext> = []
+        request.partCount = parts.count
         let recorded = parts.compactMap(\.trace).filter { $0.isSampled && seen.insert($0).inserted }
         // the other traces are linked, because a span has only one parent
         request.trace = recorded.first ?? first.trace

@@ -204,6 +204,9 @@ public struct LaneProgress: Sendable {
     public var lanes = 1
     /// The number of requests that the gateway may send in addition to one request for each lane.
     public var room = Int.max
+    /// The number of requests that the step may start within the upstream's `maximumConcurrency`. A batch is one of
+    /// them.
+    public var slots = Int.max
     /// Whether the upstream's circuit lets one request through.
     public var isProbe = false
     /// The time of the last change of the upstream's settings, if the upstream has refused a batch since this change;
@@ -232,7 +235,7 @@ public struct LaneProgress: Sendable {
         }
         let share = organization.upstream.map { $0.maximumConcurrency / max(1, lanes) } ?? Int.max
         let limit = max(1, min(organization.settings.maxInFlightPerUser, share))
-        let starts = isProbe ? 1 : max(room, flights.isEmpty ? 1 : 0)
+        let starts = min(isProbe ? 1 : .max, max(min(room, slots), flights.isEmpty ? 1 : 0))
         return starts < limit ? min(limit, flights.count + starts) : limit
     }
 }

@@ -11,10 +11,14 @@ public struct UnusableBody: Sendable, Hashable {
     ///
     /// Empty if the first bytes are not useful to a reader.
     public let excerpt: String
+    /// Whether the body was not read, because it is too long.
+    public private(set) var isTooLong = false
 
     /// The reason for a body that was not read, because it is too long.
     public static func tooLong(limit: Int) -> UnusableBody {
-        UnusableBody(reason: "is longer than \(limit) bytes", excerpt: "")
+        var body = UnusableBody(reason: "is longer than \(limit) bytes", excerpt: "")
+        body.isTooLong = true
+        return body
     }
 
     private init(reason: String, excerpt: String) {

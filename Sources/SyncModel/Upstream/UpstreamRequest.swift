@@ -48,6 +48,10 @@ public struct UpstreamRequest: Sendable, Hashable {
     /// The recorded traces of the other mutations in a batch. The span of the request has links to these traces.
     public var linkedTraces: [TraceContext] = []
     public var timeout: Duration
+    /// The number of mutations that the request sends: 1, or the number of parts of a batch.
+    ///
+    /// The maximum size of the answer grows with this number.
+    public var partCount = 1
 
     public init(
         organization: UUID,

@@ -14,9 +14,12 @@ public struct UpstreamResponse: Sendable {
     ///
     /// This is the scheme in `WWW-Authenticate` or `Proxy-Authenticate`.
     public var challenge: String?
-    /// The body without white space around it, if the body is valid JSON of at most 1 MiB; otherwise nil.
+    /// The maximum size of the body of an answer to one mutation, in bytes.
+    public static let maximumBodyBytes = 1_048_576
+
+    /// The body without white space around it, if the body is valid JSON and not too long; otherwise nil.
     public var json: [UInt8]?
-    /// The body, if it is JSON of at most 1 MiB that cannot be stored; otherwise nil.
+    /// The body, if it is JSON that is not too long and cannot be stored; otherwise nil.
     ///
     /// Such a body contains a value that PostgreSQL cannot store, or a duplicate member (``JSONDefect``). The gateway
     /// uses the body only to read the entity from it.

@@ -36,6 +36,11 @@ package final class LaneStore: Service {
         self.failure = failure
     }
 
+    /// Returns an organization, at most five seconds old; nil if it does not exist.
+    package func organization(_ id: UUID) async throws(Problem) -> Organization? {
+        try await catalog.entry(id).organization
+    }
+
     /// Runs a step, and commits it together with steps of other lanes.
     ///
     /// A step that failed with `store_unavailable` may still have been committed. If the same worker repeats the step

@@ -58,12 +58,16 @@ import Testing
     {
         let upstream = FakeUpstream { request, _ in answer(request) }
         let harness = try await DispatcherHarness(settings: settings, upstream: upstream)
+        try await setBatch(most: most, harness)
+        return harness
+    }
+
+    private static func setBatch(most: Int, _ harness: DispatcherHarness) async throws {
         let batch = #"{"path":"/$batch","max_requests":\#(most)}"#
         try await execute(
             "UPDATE upstreams SET batch = '\(batch)' WHERE organization_id = '\(harness.organization.id)'",
             harness
         )
-        return harness
     }
 
     private static func execute(_ statement: String, _ harness: DispatcherHarness) async throws {
@@ -274,5 +278,88 @@ import Testing
         try await harness.phone.push(entries)
         for entry in entries { try await harness.mutation(entry.id, is: .succeeded) }
         #expect(batches.sizes.isEmpty)
+    }
+
+    // MARK: - Limits of the organization
+
+    @Test func `a batch that hangs delays no other user, even the first batch of a gateway`() async throws {
+        let gate = Gate()
+        let upstream = FakeUpstream { request, _ in
+            if request.path == "/$batch" { await gate.pass() }
+            return nil
+        }
+        let harness = try await DispatcherHarness(settings: Self.settings, upstream: upstream)
+        try await Self.setBatch(most: 100, harness)
+        try await harness.phone.push((0..<6).map { _ in harness.create() })
+        await gate.arrivals(1)
+        let other = harness.newPhone()
+        let entry = other.entry("create", "contact", local: UUID(), extra: ["endpoint": #""/contacts""#])
+        try await other.push([entry])
+        try await harness.mutation(entry.id, of: other, is: .succeeded)
+        #expect(upstream.requests.count { $0.path == "/$batch" } == 1)
+        gate.open()
+    }
+
+    @Test(arguments: [true, false]) func `a lowered limit applies to the next requests of all users`(
+        _ isBatched: Bool
+    ) async throws {
+        let (gate, traffic, batches) = (Shared(Gate()), Traffic<UUID>(), Batches())
+        let upstream = FakeUpstream { request, _ in
+            traffic.enter(request.organization)
+            await gate.value.pass()
+            traffic.leave(request.organization)
+            return batches.answer(request)
+        }
+        let harness = try await DispatcherHarness(
+            settings: #"{"order":"dependencies"}"#,
+            upstream: upstream,
+            maximumConcurrency: 16
+        )
+        if isBatched { try await Self.setBatch(most: 20, harness) }
+        let phones = (0..<12).map { _ in harness.newPhone() }
+        func push() async throws {
+            for phone in phones {
+                try await phone.push(
+                    (0..<4).map { _ in
+                        phone.entry("create", "contact", local: UUID(), extra: ["endpoint": #""/contacts""#])
+                    }
+                )
+            }
+        }
+        for (limit, count) in [(16, 48), (2, 96)] {
+            let change = "UPDATE upstreams SET max_concurrency = \(limit), updated_at = updated_at + interval '1 s'"
+            try await Self.execute("\(change) WHERE organization_id = '\(harness.organization.id)'", harness)
+            gate.value = Gate()
+            traffic.reset()
+            try await push()
+            await gate.value.arrivals(min(limit, phones.count))
+            #expect((traffic.most[harness.organization.id] ?? 0) <= limit)
+            gate.value.open()
+            try await waitUntil("all mutations are done") { try await harness.count("status = 'succeeded'") == count }
+            #expect((traffic.most[harness.organization.id] ?? 0) <= limit)
+            try await waitUntil("all lanes are released") { harness.dispatcher.current.running == 0 }
+        }
+    }
+
+    @Test func `after an answer that is too long, the upstream's next batches have half the size`() async throws {
+        let batches = Batches()
+        let harness = try await Self.harness { request in
+            let answer = batches.answer(request)
+            guard answer != nil, (batches.sizes.last ?? 0) > 12 else { return answer }
+            let problem = UnusableBody.tooLong(limit: 1_048_576)
+            return .response(UpstreamResponse(status: 200, unusableBody: problem))
+        }
+        try await harness.phone.push((0..<24).map { _ in harness.create() })
+        try await waitUntil("the answer was too long") { try await harness.count("next_retry_at IS NOT NULL") > 0 }
+        let (other, before) = (harness.newPhone(), batches.sizes)
+        let entries = (0..<24).map { _ in
+            other.entry("create", "contact", local: UUID(), extra: ["endpoint": #""/contacts""#])
+        }
+        try await other.push(entries)
+        for entry in entries {
+            #expect(try await harness.mutation(entry.id, of: other, is: .succeeded).attempts == 1)
+        }
+        let longest = try #require(before.max())
+        #expect(batches.sizes.dropFirst(before.count).allSatisfy { $0 <= longest / 2 })
     }
 }

@@ -166,6 +166,59 @@ import Testing
         #expect(phones.allSatisfy { (traffic.most[$0.user] ?? 0) <= 8 })
     }
 
+    @Test(arguments: [1, 2, 16]) func `all requests of an organization are within the limit of its upstream`(
+        _ limit: Int
+    ) async throws {
+        let (gate, traffic) = (Gate(), Traffic<UUID>())
+        let upstream = FakeUpstream { request, _ in
+            traffic.enter(request.organization)
+            await gate.pass()
+            for _ in 0..<10 { await Task.yield() }
+            traffic.leave(request.organization)
+            return nil
+        }
+        let harness = try await DispatcherHarness(
+            settings: #"{"order":"dependencies"}"#,
+            upstream: upstream,
+            maximumConcurrency: limit
+        )
+        for phone in (0..<12).map({ _ in harness.newPhone() }) {
+            try await phone.push(
+                (0..<4).map { _ in
+                    phone.entry("create", "contact", local: UUID(), extra: ["endpoint": #""/contacts""#])
+                }
+            )
+        }
+        await gate.arrivals(min(limit, 12))
+        gate.open()
+        try await harness.until("all requests are done") { upstream.effects.count == 48 }
+        #expect((traffic.most[harness.organization.id] ?? 0) <= limit)
+    }
+
+    @Test func `a user whose requests hang leaves requests to other users`() async throws {
+        let (gate, hanging) = (Gate(), Shared<UUID?>(nil))
+        let upstream = FakeUpstream { request, _ in
+            if request.user == hanging.value { await gate.pass() }
+            return nil
+        }
+        let harness = try await DispatcherHarness(
+            settings: #"{"order":"dependencies","max_in_flight_per_user":32}"#,
+            upstream: upstream,
+            maximumConcurrency: 8
+        )
+        hanging.value = harness.phone.user
+        try await harness.phone.push((0..<20).map { _ in harness.create() })
+        await gate.arrivals(4)
+        let other = harness.newPhone()
+        let entries = (0..<20).map { _ in
+            other.entry("create", "contact", local: UUID(), extra: ["endpoint": #""/contacts""#])
+        }
+        try await other.push(entries)
+        for entry in entries { try await harness.mutation(entry.id, of: other, is: .succeeded) }
+        #expect(try await harness.count("status = 'in_flight'") == 4)
+        gate.open()
+    }
+
     // MARK: - Lost workers
 
     private struct Worker {

@@ -55,6 +55,20 @@ import Testing
         }
     }
 
+    @Test func `a part's body is at most as long as the answer to a single request`() throws {
+        let limit = UpstreamResponse.maximumBodyBytes
+        func part(_ id: Int, _ bytes: Int) -> String {
+            #"{"id":"\#(id)","status":201,"body":"\#(String(repeating: "x", count: bytes - 2))"}"#
+        }
+        let answers = Self.parts(#"{"responses":[\#(part(1, limit)),\#(part(2, limit + 1))]}"#, of: 2)
+        guard case .response(let first) = answers[0], case .response(let second) = answers[1] else {
+            Issue.record("no responses")
+            return
+        }
+        #expect(first.json?.count == limit && first.unusableBody == nil)
+        #expect(second.json == nil && second.unusableBody?.isTooLong == true)
+    }
+
     @Test func `the request is in the first recorded trace of its parts, with links to the others`() throws {
         let recorded = (0..<3).map { _ in TraceContext(sampled: true) }
         let unrecorded = TraceContext()
