@@ -50,7 +50,9 @@ package final class HTTPReader: Sendable {
             switch status {
             case 200:
                 guard let body = response.body else { return .failed("the document is too large") }
-                let etag = fields.first(name: "ETag").flatMap { $0.utf8.count <= 1_000 ? $0 : nil }
+                let etag = fields.first(name: "ETag").map(HeaderField.trimmed).flatMap {
+                    $0.utf8.count <= 1_000 ? $0 : nil
+                }
                 return .document(Array(body.readableBytesView), etag: etag, cacheControl: cacheControl)
             case 304: return .unchanged(cacheControl: cacheControl)
             case 300..<400: return .failed("a redirect (\(status)), which is not followed; use the final URL")

@@ -273,7 +273,7 @@ extension FetchedResponse {
     init(_ collected: CollectedResponse, now: Timestamp) {
         let headers = collected.head.headers
         let common = UpstreamResponse(CollectedResponse(head: collected.head, body: nil), now: now)
-        let type = headers.first(name: "Content-Type")?.before(";", " ")
+        let type = headers.first(name: "Content-Type")?.before(";", " ", "\t")
         self.init(
             status: common.status,
             retryAt: common.retryAt,
@@ -284,7 +284,8 @@ extension FetchedResponse {
             links: headers["Link"],
             body: collected.body.map { Array($0.readableBytesView) }
         )
-        lastModified = headers.first(name: "Last-Modified").flatMap {
+        contentEncoding = headers.first(name: "Content-Encoding")
+        lastModified = headers.first(name: "Last-Modified").map(HeaderField.trimmed).flatMap {
             $0.utf8.count <= Self.maximumTypeBytes && UpstreamRequest.canCarry($0)
                 && $0.utf8.allSatisfy { $0 < 0x80 } ? $0 : nil
         }

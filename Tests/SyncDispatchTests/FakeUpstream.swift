@@ -57,8 +57,22 @@ final class FakeUpstream: Upstream {
 }
 
 extension UpstreamAnswer {
-    static func status(_ status: Int, _ json: String? = nil, retryAt: Timestamp? = nil, etag: String? = nil) -> Self {
-        .response(UpstreamResponse(status: status, retryAt: retryAt, etag: etag, json: json.map { Array($0.utf8) }))
+    static func status(
+        _ status: Int,
+        _ json: String? = nil,
+        retryAt: Timestamp? = nil,
+        location: String? = nil,
+        etag: String? = nil
+    ) -> Self {
+        .response(
+            UpstreamResponse(
+                status: status,
+                retryAt: retryAt,
+                location: location,
+                etag: etag,
+                json: json.map { Array($0.utf8) }
+            )
+        )
     }
 }
 

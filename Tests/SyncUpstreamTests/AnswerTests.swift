@@ -72,6 +72,23 @@ import Testing
         #expect(try await answer(body: "{}", headers: "ETag: \(tag)\r\n").etag == (isKept ? tag : nil), "\(tag)")
     }
 
+    @Test func `drops the white space around a header's value, and an ETag with a tab`() async throws {
+        let headers = "ETag: \"1\" \t\r\nLocation: /items/9 \r\nLocation:\t/items/9\r\nRetry-After: 120 \r\n"
+        let response = try await answer(body: "{}", headers: headers)
+        #expect(response.etag == "\"1\"" && response.location == "/items/9" && !response.hasSeveralLocations)
+        #expect(response.retryAt == noon.adding(seconds: 120))
+        #expect(try await answer(body: "{}", headers: "ETag: \"a\tb\"\r\n").etag == nil)
+        #expect(try await answer(body: "{}", headers: "ETag: \t\r\n").etag == nil)
+    }
+
+    @Test(arguments: [
+        ("application/problem+json", true), ("Application/Problem+JSON ;charset=utf-8", true),
+        ("application/json", false), ("application/problem+xml", false),
+    ])
+    func `recognizes a problem document by its type`(_ type: String, _ isProblem: Bool) async throws {
+        #expect(try await answer(body: "{}", headers: "Content-Type: \(type)\r\n").isProblem == isProblem)
+    }
+
     @Test func `bytes that are not UTF-8 are marked in a Location`() async throws {
         let head = Array("HTTP/1.1 201 Created\r\nContent-Length: 0\r\nLocation: /items/caf".utf8)
         for byte in [0xe8, 0xe9] as [UInt8] {

@@ -140,6 +140,7 @@ public enum BatchAnswer: Sendable {
         var response = UpstreamResponse(status: Int(status))
         let (headers, ambiguous) = Self.headers(answer)
         response.hasSeveralLocations = ambiguous.contains("location")
+        response.isProblem = headers["content-type"].map(UpstreamResponse.isProblemType) ?? false
         response.retryAt = headers["retry-after"].flatMap { Timestamp(retryAfter: $0, now: now) }
         let location = headers["location"] ?? ((200...299).contains(status) ? headers["content-location"] : nil)
         response.location = location.flatMap { UpstreamResponse.isLocation($0) ? $0 : nil }
@@ -165,7 +166,7 @@ public enum BatchAnswer: Sendable {
         var headers: [ByteExactString: String] = [:]
         var ambiguous: Set<ByteExactString> = []
         answer.value(at: "/headers")?.members?.forEach { name, value in
-            guard let text = value.string else { return }
+            guard let text = value.string.map(HeaderField.trimmed) else { return }
             let name = ByteExactString(name.string.lowercased())
             if let other = headers.updateValue(text, forKey: name), Array(other.utf8) != Array(text.utf8) {
                 ambiguous.insert(name)

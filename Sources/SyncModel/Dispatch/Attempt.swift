@@ -46,10 +46,11 @@ struct Attempt {
     /// The outcome of an answer according to an operator's rule.
     private func outcome(of response: UpstreamResponse, by rule: OutcomeRule, _ body: JSONValue?) -> Outcome {
         let message = rule.message(in: body).map { UpstreamResponse.messageMark + $0 } ?? ""
-        let words = "\(response.words), which is '\(rule.verdict.rawValue)' by the rule \(rule.place)" + message
+        let cause = "\(response.words), which is '\(rule.verdict.rawValue)' by the rule \(rule.place)"
+        let words = cause + message
         switch rule.verdict {
-        case .succeeded: return succeeded(response)
-        case .conflict: return conflict(response, at: rule.document, words)
+        case .succeeded: return succeeded(response, at: rule.document)
+        case .conflict: return conflict(response, at: rule.document, cause, message)
         case .retry:
             var outcome = again(response.status >= 500 ? .serverError : .deferred, words, response)
             if response.status >= 500 { outcome.isOutcomeUnknown = true }
@@ -70,11 +71,14 @@ struct Attempt {
 
     // MARK: - Done
 
-    private func succeeded(_ response: UpstreamResponse) -> Outcome {
+    /// - Parameter document: the JSON Pointer to the document, if a rule specifies it; nil for the usual place.
+    private func succeeded(_ response: UpstreamResponse, at document: String? = nil) -> Outcome {
         var outcome = Outcome(.succeeded, .succeeded, of: dispatch)
         outcome.responseStatus = Int16(response.status)
         outcome.responseBody = response.storedBody
-        let shown = entity(in: response)
+        // the body of an error describes the error, unless a rule specifies the place of a document in it
+        let isDocument = document != nil || (200...299).contains(response.status)
+        let shown = isDocument ? entity(in: response, document: document) : nil
         if mutation.operation == .create {
             // the id is known before the answer if the create overrides an entity, or if the client chose the id
             guard let id = dispatch.serverID ?? shown?.id ?? located(response) else { return unnamed(response) }
@@ -91,7 +95,7 @@ struct Attempt {
         return outcome
     }
 
-    /// - Parameter document: the JSON Pointer to the document in a conflict's answer; nil for the usual place.
+    /// - Parameter document: the JSON Pointer to the document, if a rule specifies it; nil for the usual place.
     private func entity(in response: UpstreamResponse, document: String? = nil) -> UpstreamEntity? {
         let idPointer = upstream.answerIDPointer
         guard let document else {
@@ -107,7 +111,8 @@ struct Attempt {
             in: response,
             document: document,
             idPointer: idPointer,
-            named: isNamed ? id : nil
+            named: isNamed ? id : nil,
+            isNew: id == nil
         )
     }
 
@@ -117,7 +122,7 @@ struct Attempt {
         return CreatedLocation(upstream, path: request.path, clientID: clientID).finding(in: location)
     }
 
-    /// The id of the created entity, read from `Location`.
+    /// The entity's id in the `Location` of an answer to a create.
     private func located(_ response: UpstreamResponse) -> ServerID? {
         if case .entity(let id) = finding(response) { id } else { nil }
     }
@@ -140,11 +145,14 @@ struct Attempt {
                 case .unreadable: "Location is not valid UTF-8"
                 case .elsewhere, .entity: "Location does not point to an entity of the request's collection"
                 }
-            detail +=
-                "the body \(UpstreamEntity.problem(in: response, idPointer: upstream.answerIDPointer)), and \(place)."
+            let cause =
+                (200...299).contains(response.status)
+                ? "the body \(UpstreamEntity.problem(in: response, idPointer: upstream.answerIDPointer))"
+                : "the rule finds no document with an id in the body"
+            detail += "\(cause), and \(place)."
         }
         detail += " The create may have been performed. A retry repeats it with the same Idempotency-Key."
-        if let excerpt = response.unusableBody?.excerpt, !excerpt.isEmpty {
+        if let excerpt = UpstreamEntity.unusableBody(of: response)?.excerpt, !excerpt.isEmpty {
             detail += UpstreamResponse.excerptMark + excerpt
         }
         var outcome = failed(.upstreamAnswerUnusable, detail, response)
@@ -307,13 +315,19 @@ extension Attempt {
     /// - Parameters:
     ///   - document: the JSON Pointer to the current document, if a rule specifies it; nil for the usual place.
     ///   - words: the response as a sentence; nil for the default sentence.
-    func conflict(_ response: UpstreamResponse, at document: String? = nil, _ words: String? = nil) -> Outcome {
-        let found = entity(in: response, document: document)
-        // an answer to an update is treated as the entity only if the answer contains the entity's id
-        let isShown = mutation.operation == .create || found?.id.text == dispatch.serverID?.text
-        let shown = isShown ? found : nil
+    ///   - message: the upstream's message, which follows the sentence.
+    func conflict(
+        _ response: UpstreamResponse,
+        at document: String? = nil,
+        _ words: String? = nil,
+        _ message: String = ""
+    ) -> Outcome {
+        let shown = conflicting(in: response, document: document)
         var outcome = refusal(.conflict, .conflict, response)
-        var problem = Problem(.conflict, words ?? response.words)
+        let isUnidentified = dispatch.serverID == nil && shown == nil
+        let lack = isUnidentified ? ", but the answer does not identify the existing entity" : ""
+        var problem = Problem(.conflict, (words ?? response.words) + lack + message)
+        if dispatch.serverID == nil { problem.existingID = shown?.id }
         if let id = shown?.id ?? dispatch.serverID, let document = shown?.document {
             let etag = etag(of: id, response)
             problem.current =
@@ -338,6 +352,20 @@ extension Attempt {
         case .serverWins: return adopted(outcome, shown, response)
         case .clientWins: return overridden(outcome, shown)
         }
+    }
+
+    /// The entity with which the mutation is in conflict; nil if the answer does not identify it.
+    ///
+    /// If the mutation's entity has an id, only a document with this id is used. The create of an entity without an id
+    /// is in conflict with an entity that only the answer can identify. The `id` of the body may be the id of an error,
+    /// so it does not identify the entity. A document whose place an operator's rule specifies does, and so does a
+    /// `Location` in the request's collection. If both are present and differ, neither is used.
+    private func conflicting(in response: UpstreamResponse, document: String?) -> UpstreamEntity? {
+        let found = entity(in: response, document: document)
+        if let id = dispatch.serverID { return found?.id.text == id.text ? found : nil }
+        guard let located = located(response) else { return document == nil ? nil : found }
+        if let found, found.id.text == located.text { return found }
+        return document == nil || found == nil ? UpstreamEntity(id: located) : nil
     }
 
     /// The ETag of the conflicting entity; nil if the request did not address exactly this entity.

@@ -92,15 +92,21 @@ struct UpstreamEntity {
     /// The object that contains the id; nil if the object cannot be stored.
     let document: [UInt8]?
 
+    /// Creates an entity of which only the id is known.
+    init(id: ServerID) {
+        self.id = id
+        document = nil
+    }
+
     /// Finds the entity in a response's body by the JSON Pointer to the entity's id.
     ///
     /// The body of a 202 is never an entity. The upstream processes the request later, and the body describes the state
-    /// of this processing (RFC 9110, 15.3.3).
+    /// of this processing (RFC 9110, 15.3.3). A problem document (RFC 9457) is never an entity either.
     ///
     /// - Parameter documentPointer: the JSON Pointer to the document; nil for the object that contains the id. A
     ///   document with another id belongs to another entity, and is not used.
     init?(in response: UpstreamResponse, idPointer: String, documentPointer: String? = nil) {
-        guard let root = Self.root(of: response), let id = Self.id(at: idPointer, in: root),
+        guard !response.isProblem, let root = Self.root(of: response), let id = Self.id(at: idPointer, in: root),
             let step = idPointer.lastIndex(of: "/")
         else { return nil }
         self.id = id
@@ -112,11 +118,23 @@ struct UpstreamEntity {
 
     /// Finds the entity that has its document at a JSON Pointer.
     ///
-    /// - Parameter named: the id in the request. This id is used if the document and the rest of the answer contain no
-    ///   id.
-    init?(in response: UpstreamResponse, document place: String, idPointer: String, named: ServerID?) {
-        guard let root = Self.root(of: response), root.value(at: place)?.kind == .object else { return nil }
-        let holds = root.value(at: idPointer) != nil
+    /// A problem document as a whole is never the entity, but its members can be.
+    ///
+    /// - Parameters:
+    ///   - named: the id in the request. This id is used if the document and the rest of the answer contain no id.
+    ///   - isNew: whether the entity's id is not known yet. If so, the id must be in the document, because the rest of
+    ///     the answer may have the id of something else, for example of an error.
+    init?(
+        in response: UpstreamResponse,
+        document place: String,
+        idPointer: String,
+        named: ServerID?,
+        isNew: Bool = false
+    ) {
+        guard !(response.isProblem && place.isEmpty), let root = Self.root(of: response),
+            root.value(at: place)?.kind == .object
+        else { return nil }
+        let holds = !isNew && !response.isProblem && root.value(at: idPointer) != nil
         let own = Self.place(ofID: idPointer, inDocument: place, in: root) ?? (holds ? idPointer : nil)
         guard let id = own.map({ Self.id(at: $0, in: root) }) ?? named else { return nil }
         self.id = id
@@ -150,10 +168,19 @@ struct UpstreamEntity {
         root.defects.first { (pointer + "/").hasPrefix($0.pointer + "/") }
     }
 
+    /// The reason why a body cannot contain an entity; nil if it is empty, an object or an array.
+    static func unusableBody(of response: UpstreamResponse) -> UnusableBody? {
+        if let body = response.unusableBody { return body }
+        guard let json = response.json ?? response.unkeptJSON, json.first == UInt8(ascii: "\"") else { return nil }
+        return (try? JSONTree(parsing: json).root)?.string.map { UnusableBody(string: $0) }
+    }
+
     /// The reason why a body contains no entity. The text continues a sentence that begins with "the body".
     static func problem(in response: UpstreamResponse, idPointer: String) -> String {
+        if let body = unusableBody(of: response) { return body.reason }
+        if response.isProblem { return "is a problem document (RFC 9457), not the entity" }
         guard let json = response.json ?? response.unkeptJSON, let root = try? JSONTree(parsing: json).root else {
-            return response.unusableBody?.reason ?? "is empty"
+            return "is empty"
         }
         guard let value = root.value(at: idPointer) else {
             let kind = root.kind == .array ? "is an array that" : "is JSON that"

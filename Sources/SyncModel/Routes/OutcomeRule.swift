@@ -62,7 +62,7 @@ public struct OutcomeRule: Sendable, Hashable {
     public let verdict: Verdict
     /// The JSON Pointer to a message in the answer for people.
     @Exact public private(set) var message: String?
-    /// The JSON Pointer to the entity's current document in the answer to a conflict.
+    /// The JSON Pointer to the entity's current document in an answer that is a conflict or a success.
     @Exact public private(set) var document: String?
     /// The place of the rule in the settings, for error texts.
     @Exact public private(set) var place: String
@@ -248,8 +248,8 @@ extension OutcomeRule {
                 return ("/where/\(index)", "no answer satisfies this condition and condition \(other) of the rule")
             }
         }
-        if document != nil, verdict != .conflict {
-            return ("/document", "only a rule with then: conflict has a document")
+        if document != nil, verdict != .conflict, verdict != .succeeded {
+            return ("/document", "only a rule with then: conflict or succeeded has a document")
         }
         if message != nil, verdict == .succeeded { return ("/message", "a rule with then: succeeded has no message") }
         guard statuses.contains(where: { $0 >= 500 }) else { return nil }

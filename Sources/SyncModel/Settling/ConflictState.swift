@@ -38,26 +38,26 @@ struct ConflictState {
 
     /// Returns the permanent id of a mutation's entity; nil if the id is unknown.
     ///
-    /// For a create, the last answer identifies the entity. The mutation's stored id may identify another entity,
-    /// because an earlier attempt may have been in conflict with that entity.
-    static func entity(of record: MutationRecord, _ current: ConflictState?, _ idPointer: String) -> ServerID? {
-        let named = id(inAnswer: record.responseBody, at: idPointer) ?? current?.id
+    /// For a create, the stored conflict identifies the entity. The mutation's stored id may identify another entity,
+    /// because an earlier attempt may have been in conflict with that entity. The body of the answer is not read,
+    /// because its `id` may be the id of an error.
+    static func entity(of record: MutationRecord, _ current: ConflictState?) -> ServerID? {
         let known = record.entity.serverID
-        return record.operation == .create ? named ?? known : known ?? named
+        guard record.operation == .create else { return known ?? current?.id }
+        return current?.id ?? existingID(in: record.error) ?? known
     }
 
-    static func id(inAnswer body: [UInt8]?, at pointer: String) -> ServerID? {
-        guard let body, let root = try? JSONTree(parsing: body, limits: .widest).root else { return nil }
-        return root.value(at: pointer).flatMap(ServerID.init(json:))
+    /// The id of the existing entity in the problem of a create's conflict.
+    private static func existingID(in error: [UInt8]?) -> ServerID? {
+        guard let error, let root = try? JSONTree(parsing: error, limits: .widest).root else { return nil }
+        return root["existing_id"].flatMap(ServerID.init(json:))
     }
 }
 
 extension SettleSubject {
     /// The entity with which the mutation is in conflict; nil if the entity is unknown.
-    ///
-    /// - Parameter idPointer: the JSON Pointer to the entity's id in an upstream's answer.
-    public func conflictingEntity(_ idPointer: String) -> EntityKey? {
-        let id = ConflictState.entity(of: record, ConflictState(error: record.error), idPointer)
+    public var conflictingEntity: EntityKey? {
+        let id = ConflictState.entity(of: record, ConflictState(error: record.error))
         return id.map { EntityKey(type: record.entity.type, id: $0.text) }
     }
 

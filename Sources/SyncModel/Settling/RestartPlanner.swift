@@ -88,20 +88,18 @@ public struct RestartPlanner {
 
     /// Plans the resolution of a conflict by `client_wins`, which always starts a new revision (product rule 12).
     ///
-    /// - Parameter idPointer: the JSON Pointer to the entity's id in an upstream's answer.
     /// - Throws: `status_transition_must_be_valid` if `client_wins` is not possible for the mutation, even if a person
     ///   can retry or discard the mutation; `validation_failed` for invalid content.
     public static func clientWins(
         _ subject: SettleSubject,
         _ edit: ContentEdit,
-        _ knowledge: Knowledge,
-        idPointer: String
+        _ knowledge: Knowledge
     ) throws(Problem) -> RestartPlanner {
         try subject.require([.conflict], to: "resolve")
         var planner = try RestartPlanner(subject, edit, knowledge, raisesRevision: true)
         planner.restart.resolution = .clientWins
         if subject.type.isForwarded {
-            try planner.send(idPointer)
+            try planner.send()
         } else if subject.record.operation == .create {
             // a deleted entity can be restored without loss, because the payload is the whole document
             guard ConflictState(error: subject.record.error)?.isDeleted == true else { throw Self.staysManual }
@@ -269,9 +267,9 @@ public struct RestartPlanner {
 
     // MARK: - The request
 
-    private mutating func send(_ idPointer: String) throws(Problem) {
+    private mutating func send() throws(Problem) {
         let current = ConflictState(error: subject.record.error)
-        let serverID = ConflictState.entity(of: subject.record, current, idPointer)
+        let serverID = ConflictState.entity(of: subject.record, current)
         // client ids in a stored request are not replaced later. If the payload contains an unresolved client id,
         // `current` is nil, so that the stored request does not contain the payload. If the endpoint contains an
         // unresolved client id, `serverID` is nil, so that no request with this endpoint is stored.

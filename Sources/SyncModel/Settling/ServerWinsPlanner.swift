@@ -9,20 +9,19 @@ public struct ServerWinsPlanner {
     /// The entity's permanent id; nil if the id is unknown.
     public let serverID: ServerID?
 
-    /// - Parameter idPointer: the JSON Pointer to the entity's id in an upstream's answer.
     /// - Throws: `status_transition_must_be_valid` for a mutation that is not in conflict, and for a conflict without
     ///   an entity to adopt.
-    public init(_ subject: SettleSubject, idPointer: String) throws(Problem) {
+    public init(_ subject: SettleSubject) throws(Problem) {
         try subject.require([.conflict], to: "resolve")
         self.subject = subject
         current = ConflictState(error: subject.record.error)
         let record = subject.record
-        serverID = ConflictState.entity(of: record, current, idPointer)
+        serverID = ConflictState.entity(of: record, current)
         guard record.operation == .create else { return }
         if serverID == nil {
             throw Problem(
                 .statusTransitionMustBeValid,
-                "the upstream's response contains no usable entity; retry or discard the mutation"
+                "the upstream's response does not identify the existing entity; retry or discard the mutation"
             )
         }
         if !subject.type.isForwarded, current == nil {

@@ -33,9 +33,8 @@ public struct UnusableBody: Sendable, Hashable {
     ///   - encoding: the value of `Content-Encoding`.
     ///   - error: the parser's error.
     public init(_ bytes: [UInt8], encoding: String?, error: JSONParseError?) {
-        if let coding = Self.coding(bytes, encoding) {
-            let detail = "is compressed (\(coding)), which the request did not allow (Accept-Encoding: identity)"
-            self.init(reason: detail, excerpt: "")
+        if let reason = Self.compression(of: bytes, encoding: encoding) {
+            self.init(reason: reason, excerpt: "")
         } else if bytes.isEmpty {
             self.init(reason: "is empty", excerpt: "")
         } else if Self.isUTF16(bytes) {
@@ -52,6 +51,47 @@ public struct UnusableBody: Sendable, Hashable {
             let cause = error.map { ": \($0.explanation)" } ?? ""
             let trimmed = cause.hasSuffix(".") ? String(cause.dropLast()) : cause
             self.init(reason: "is not JSON\(trimmed)", excerpt: PrintableExcerpt.of(bytes))
+        }
+    }
+
+    /// Creates the reason for a body that is a JSON string, and therefore contains no entity.
+    ///
+    /// Some gateways in front of APIs, and some batches, put a body of another format into a string.
+    init(string text: String) {
+        let bytes = Array(text.utf8)
+        let first = bytes.first { $0 > 0x20 }
+        if first == UInt8(ascii: "<") {
+            self.init(reason: "is a JSON string that contains HTML or XML", excerpt: PrintableExcerpt.of(bytes))
+        } else if first == UInt8(ascii: "{") || first == UInt8(ascii: "["), (try? JSONTree(parsing: bytes)) != nil {
+            self.init(reason: "is a JSON string that contains JSON", excerpt: PrintableExcerpt.of(bytes))
+        } else if let decoded = Self.decodedBase64(bytes) {
+            // the encoded text would be masked, because it looks like a secret
+            self.init(reason: "is a JSON string that contains base64", excerpt: PrintableExcerpt.of(decoded))
+        } else {
+            self.init(reason: "is a JSON string, not an object", excerpt: PrintableExcerpt.of(bytes))
+        }
+    }
+
+    /// The text that another text encodes in base64 or base64url; nil if the other text is probably a plain text.
+    private static func decodedBase64(_ text: [UInt8]) -> Data? {
+        guard text.count >= 8, text.count % 4 != 1 else { return nil }
+        let symbols = text.map { $0 == UInt8(ascii: "-") ? UInt8(ascii: "+") : $0 == 0x5f ? UInt8(ascii: "/") : $0 }
+        let padding = [UInt8](repeating: UInt8(ascii: "="), count: (4 - text.count % 4) % 4)
+        // the decoded form of a word is hardly ever a text
+        guard let decoded = Data(base64Encoded: Data(symbols + padding)), decoded.allSatisfy({ $0 >= 0x09 }),
+            String(validating: decoded, as: UTF8.self) != nil
+        else { return nil }
+        return decoded
+    }
+
+    /// The sentence about a compressed body, without its subject; nil if the body is not compressed.
+    ///
+    /// - Parameters:
+    ///   - bytes: the body.
+    ///   - encoding: the value of `Content-Encoding`.
+    public static func compression(of bytes: [UInt8], encoding: String?) -> String? {
+        coding(bytes, encoding).map {
+            "is compressed (\($0)), which the request did not allow (Accept-Encoding: identity)"
         }
     }
 

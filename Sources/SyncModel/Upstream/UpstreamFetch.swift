@@ -72,6 +72,8 @@ public struct FetchedResponse: Sendable {
     public var challenge: String?
     /// The `Content-Type` without its parameters; nil if the header is missing or invalid.
     public var contentType: String?
+    /// The `Content-Encoding`; nil if the header is missing.
+    public var contentEncoding: String?
     /// The `ETag`; nil if later requests cannot send it. The same is true of ``lastModified``.
     public var etag: String?
     public var lastModified: String?

@@ -33,6 +33,10 @@ public struct UpstreamResponse: Sendable {
     public var isCutOff: Bool
     /// Whether the response has several different `Location` headers. In this case, none of them is used.
     public var hasSeveralLocations = false
+    /// Whether the body is a problem document (RFC 9457), according to `Content-Type`.
+    ///
+    /// Such a body describes an error, so it is never an entity, even if it has an `id`.
+    public var isProblem = false
     /// Whether this is the answer to a batch as a whole, and not the answer to one of its parts.
     public var isOfBatch = false
     /// The reservation of memory for the body. The reservation lasts until the outcome is written.
@@ -177,13 +181,20 @@ extension UpstreamResponse {
     private static let maximumETagBytes = 1_000
     private static let maximumLocationBytes = 8_192
 
+    /// Whether a `Content-Type` is the type of problem documents (RFC 9457).
+    public static func isProblemType(_ contentType: String) -> Bool {
+        HeaderField.trimmed(String(contentType.before(";"))).lowercased().utf8
+            .elementsEqual("application/problem+json".utf8)
+    }
+
     /// Whether a `Location` is short enough to be kept.
     public static func isLocation(_ text: String) -> Bool { text.utf8.count <= maximumLocationBytes }
 
     /// Whether an ETag can be sent back in `If-Match` with the same meaning.
     ///
-    /// Four kinds of texts are refused:
+    /// Five kinds of texts are refused:
     /// - Texts with bytes beyond ASCII (RFC 9110, obs-text), because they may not be UTF-8.
+    /// - Texts with control characters, including tabs, which no entity tag contains (RFC 9110, 8.8.3).
     /// - `*`, because it would match any state.
     /// - `w/"1"`, because it would be sent as a strong tag. In a weak tag, `W/` must be in upper case (RFC 9110,
     ///   8.8.3).
@@ -192,7 +203,7 @@ extension UpstreamResponse {
     /// A tag without quotes is accepted, because some servers send and compare such tags.
     public static func isTag(_ text: String) -> Bool {
         guard text.utf8.count <= maximumETagBytes, UpstreamRequest.canCarry(text),
-            text.utf8.allSatisfy({ $0 < 0x80 }), !text.hasPrefix("w/")
+            text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x80 }), !text.hasPrefix("w/")
         else { return false }
         var tag = text.utf8[...]
         if text.hasPrefix("W/") { tag = tag.dropFirst(2) }

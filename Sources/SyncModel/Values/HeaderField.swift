@@ -72,6 +72,16 @@ package enum HeaderField {
             }
     }
 
+    /// A value without the spaces and tabs around it, which are not part of the value (RFC 9110, 5.5).
+    package static func trimmed(_ value: String) -> String {
+        let bytes = value.utf8
+        guard let first = bytes.firstIndex(where: { !isBlank($0) }), let last = bytes.lastIndex(where: { !isBlank($0) })
+        else { return "" }
+        return String(value[first..<bytes.index(after: last)])
+    }
+
+    private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
+
     /// Whether a text has no control characters except tabs, and is not too long.
     static func isValue(_ text: String) -> Bool {
         text.utf8.count <= maximumValueBytes && text.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7f) }

@@ -22,6 +22,8 @@ public struct Problem: Error, Sendable, Hashable {
     /// If several mutations of a push are in conflict about the same large document, only the first of these mutations
     /// stores the document.
     public var isCurrentOmitted = false
+    /// The id of the entity with which a create is in conflict; nil if the upstream's answer does not identify it.
+    public var existingID: ServerID?
     /// The number of seconds after which to retry, for the `Retry-After` header.
     public var retryAfter: Int?
     /// The state of the exhausted quota, for the `RateLimit` header. Set only for `rate_limited`.
@@ -57,6 +59,7 @@ extension Problem {
             writer.raw(current)
         }
         if isCurrentOmitted { writer.member("current_omitted", true) }
+        if let existingID { writer.member("existing_id", existingID) }
         if !errors.isEmpty {
             writer.name("errors")
             writer.beginArray()

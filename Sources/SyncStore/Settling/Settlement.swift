@@ -103,15 +103,14 @@ package struct Settlement: Sendable {
         user: UUID,
         recording records: [Query] = []
     ) async throws(Problem) -> MutationDetail? {
-        let idPointer = organization.upstream?.idPointer ?? "/id"
         return try await settle(id, organization, user, "resolve a conflict") { reader, subject, plan in
             switch request.strategy {
             case .serverWins:
-                return try await adopt(subject, idPointer, reader, &plan, isOneOfMany: !records.isEmpty) + records
+                return try await adopt(subject, reader, &plan, isOneOfMany: !records.isEmpty) + records
             case .clientWins:
                 var knowledge = try await knowledge(about: subject, request.edit, reader)
-                knowledge.isOvertaken = try await entity(of: subject, idPointer, reader)?.isNewer ?? false
-                let planner = try RestartPlanner.clientWins(subject, request.edit, knowledge, idPointer: idPointer)
+                knowledge.isOvertaken = try await entity(of: subject, reader)?.isNewer ?? false
+                let planner = try RestartPlanner.clientWins(subject, request.edit, knowledge)
                 var graph: DependencyGraph?
                 try await add(planner, reader, &graph, to: &plan)
                 return records
@@ -355,10 +354,9 @@ package struct Settlement: Sendable {
     /// The result is nil if the entity is unknown.
     private func entity(
         of subject: SettleSubject,
-        _ idPointer: String,
         _ reader: SettleReader
     ) async throws -> (key: EntityKey, stored: EntityState?, isNewer: Bool)? {
-        guard let key = subject.conflictingEntity(idPointer) else { return nil }
+        guard let key = subject.conflictingEntity else { return nil }
         guard let stored = try await reader.lockEntity(key) else { return (key, nil, false) }
         guard let isOvertaken = subject.isOvertaken(by: stored, for: reader.lane.user) else {
             return (key, stored, try await reader.isNewer(key, than: subject.record.id))
@@ -369,29 +367,28 @@ package struct Settlement: Sendable {
     /// Resolves a conflict with the server's version. Blocked mutations continue with the server's entity.
     private func adopt(
         _ subject: SettleSubject,
-        _ idPointer: String,
         _ reader: SettleReader,
         _ plan: inout SettlePlan,
         isOneOfMany: Bool
     ) async throws -> [Query] {
         var subject = subject
-        var planner = try ServerWinsPlanner(subject, idPointer: idPointer)
+        var planner = try ServerWinsPlanner(subject)
         let waiters = try await reader.waiters(for: subject.record.id)
         let dependencies = Set(waiters.flatMap(\.dependsOn)).subtracting([subject.record.id])
         let unmet = Set(try await reader.unmet(Array(dependencies)).keys)
         var queries: [Query] = []
         var state: EntityState?
-        if let (key, stored, isNewer) = try await entity(of: subject, idPointer, reader) {
+        if let (key, stored, isNewer) = try await entity(of: subject, reader) {
             state = stored
             subject.access = try await reader.access(to: Set(stored?.channels ?? []))
-            planner = try ServerWinsPlanner(subject, idPointer: idPointer)
+            planner = try ServerWinsPlanner(subject)
             if let next = planner.adoption(of: stored, isNewer: isNewer, user: reader.lane.user) {
                 let placed = next.placed(by: subject.type.channelRules, key)
                 state = placed
                 let channels = Set(stored?.channels ?? []).union(placed.channels ?? [])
                 if channels.count > stored?.channels?.count ?? 0 {
                     subject.access = try await reader.access(to: channels)
-                    planner = try ServerWinsPlanner(subject, idPointer: idPointer)
+                    planner = try ServerWinsPlanner(subject)
                 }
                 let writer = SettleWriter(lane: reader.lane, now: now(), seal: reader.seal)
                 queries = try writer.queries(key, placed)

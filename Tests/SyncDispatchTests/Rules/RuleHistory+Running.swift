@@ -103,7 +103,7 @@ extension RuleHistory {
         }
         let isPart = tenants[tenant].model.batch != nil
         let outcome = OutcomePlanner(policy: RetryPolicy()).outcome(
-            of: isPart ? answer.answer(now).asPart(of: request, now) : answer.answer(now),
+            of: isPart ? answer.answer(now, to: request).asPart(of: request, now) : answer.answer(now, to: request),
             to: dispatch,
             othersSucceeded: othersSucceeded,
             now: now,
@@ -189,7 +189,10 @@ extension UpstreamAnswer {
     fileprivate func asPart(of request: UpstreamRequest, _ now: Timestamp) -> UpstreamAnswer {
         guard case .response(let response) = self else { return self }
         let body = response.json.map { #","body":\#(String(decoding: $0, as: UTF8.self))"# } ?? ""
-        let headers = response.retryAt == nil ? "" : #","headers":{"Retry-After":"0"}"#
+        let fields = [
+            response.retryAt.map { _ in #""Retry-After":"0""# }, response.location.map { #""Location":"\#($0)""# },
+        ]
+        let headers = #","headers":{\#(fields.compactMap { $0 }.joined(separator: ","))}"#
         let part = #"{"id":"1","status":\#(response.status)\#(headers)\#(body)}"#
         let whole = UpstreamAnswer.status(200, #"{"responses":[\#(part)]}"#)
         guard case .parts(let parts) = BatchAnswer(whole, to: BatchRequest([request]), now: now) else { return self }
@@ -199,12 +202,17 @@ extension UpstreamAnswer {
 
 extension RuleModel.Answer {
     /// The answer in the form in which the gateway receives it.
-    func answer(_ now: Timestamp) -> UpstreamAnswer {
+    func answer(_ now: Timestamp, to request: UpstreamRequest) -> UpstreamAnswer {
         switch self {
         case .success(let id): .status(id == nil ? 204 : 200, id.map { #"{"id":\#($0)}"# })
         case .refusal(let status): .status(status)
         case .conflict(let status, let id, let isRetryable):
-            .status(status, id.map { #"{"id":\#($0),"by":"another"}"# }, retryAt: isRetryable ? now : nil)
+            .status(
+                status,
+                id.map { #"{"id":\#($0),"by":"another"}"# },
+                retryAt: isRetryable ? now : nil,
+                location: id.map { request.path + "/" + $0.filter { $0 != "\"" } }
+            )
         case .serverError: .status(500)
         case .timeOut: .unknown("it took too long")
         case .notReached: .notSent("nobody listens")

@@ -138,7 +138,8 @@ extension RuleModel {
     private mutating func conflict(_ mutation: Accepted, _ id: String?, of user: inout User) {
         let hadItsWay = mutation.resolution != nil
         mutation.code = "conflict"
-        mutation.named = id
+        // a create that was sent to an existing entity is in conflict with this entity, whose id is known
+        mutation.named = mutation.entry.operation == .create && mutation.overrides ? nil : id
         mutation.isOutcomeUnknown = false
         mutation.echoes = 0
         // the entity of a create's earlier conflict does not count, unless the create was sent to that entity

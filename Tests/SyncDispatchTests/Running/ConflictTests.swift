@@ -12,9 +12,10 @@ import Testing
     private static let stored = #"{"id":7,"name":"Ola","stars":5}"#
 
     /// Returns one conflict for a mutation whose payload requests it.
-    private static func conflicting(_ body: String? = stored) -> FakeUpstream {
+    private static func conflicting(_ body: String? = stored, location: String? = "/contacts/7") -> FakeUpstream {
         FakeUpstream { request, _ in
-            !request.isUnconditional && request.text.contains("mine") ? .status(412, body) : nil
+            guard !request.isUnconditional, request.text.contains("mine") else { return nil }
+            return .status(412, body, location: request.method == "POST" ? location : nil)
         }
     }
 
@@ -75,17 +76,48 @@ import Testing
         #expect(changes.first?["document"]?.text == Self.stored)
     }
 
-    @Test func `server_wins leaves a conflict to a person if the answer does not name the entity`() async throws {
-        let harness = try await DispatcherHarness(upstream: Self.conflicting(#"{"error":"taken"}"#))
+    @Test(arguments: ["server_wins", "client_wins"])
+    func `a strategy leaves a conflict to a person if the answer does not name the entity`(_ strategy: String)
+        async throws
+    {
+        let error = #"{"id":"conflict","message":"taken"}"#
+        let harness = try await DispatcherHarness(upstream: Self.conflicting(error, location: nil))
         let contact = UUID()
         let create = harness.create(
             local: contact,
             payload: #"{"name":"mine"}"#,
-            extra: ["conflict_resolution": #""server_wins""#]
+            extra: ["conflict_resolution": #""\#(strategy)""#]
         )
         try await harness.phone.push([create])
-        try await harness.mutation(create.id, is: .conflict)
+        let mutation = try await harness.mutation(create.id, is: .conflict)
+        #expect(mutation["error"]?["detail"]?.string?.contains("does not identify the existing entity") == true)
+        #expect(mutation["error"]?["current"] == nil)
         #expect(try await harness.mapping(contact).status == .pending)
+        let settling = harness.gateway.store.settling
+        let (organization, user) = (harness.organization, harness.phone.user)
+        let request = try ResolveRequest(body: Array(#"{"strategy":"\#(strategy)"}"#.utf8), limits: IntakeLimits())
+        await #expect(throws: Problem.self) {
+            try await settling.resolve(create.id, request, organization: organization, user: user)
+        }
+        #expect(try await harness.phone.pull(types: ["contact"]).isEmpty)
+        #expect(harness.upstream.requests.map(\.line) == ["POST /contacts"])
+    }
+
+    @Test func `a person resolves a conflict whose entity only Location identifies`() async throws {
+        let harness = try await DispatcherHarness(upstream: Self.conflicting(nil))
+        let contact = UUID()
+        let create = harness.create(local: contact, payload: #"{"name":"mine"}"#)
+        try await harness.phone.push([create])
+        let mutation = try await harness.mutation(create.id, is: .conflict)
+        #expect(mutation["error"]?["existing_id"]?.int64 == 7 && mutation["server_id"]?.isNull == true)
+        let request = try ResolveRequest(body: Array(#"{"strategy":"server_wins"}"#.utf8), limits: IntakeLimits())
+        _ = try await harness.gateway.store.settling.resolve(
+            create.id,
+            request,
+            organization: harness.organization,
+            user: harness.phone.user
+        )
+        #expect(try await harness.mapping(contact).serverID?.text == "7")
     }
 
     @Test func `client_wins is a new revision without a condition`() async throws {

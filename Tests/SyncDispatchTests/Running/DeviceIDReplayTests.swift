@@ -32,8 +32,9 @@ import Testing
     private static var choosy: FakeUpstream {
         FakeUpstream { request, _ in
             if request.text.contains("bad") { return .status(422, #"{"error":"bad"}"#) }
-            return !request.isUnconditional && request.text.contains("mine")
-                ? .status(409, #"{"id":7,"name":"theirs"}"#) : nil
+            guard !request.isUnconditional, request.text.contains("mine") else { return nil }
+            let location = request.method == "POST" ? request.path + "/7" : nil
+            return .status(409, #"{"id":7,"name":"theirs"}"#, location: location)
         }
     }
 

@@ -170,13 +170,16 @@ import Testing
             {"responses":[{"id":"1","status":200,"headers":{"ETag":"*","Location":"/\#(long)"}},
              {"id":"2","status":200,"headers":{"etag":"\"1\", \"2\"","content-location":"/contacts/7"}},
              {"id":"3","status":200,"headers":{"Location":"/contacts/1","location":"/contacts/2","etag":7}},
-             {"id":"4","status":200,"headers":[]},{"id":"5","status":200,"headers":{"eTag":"W/\"1\""}}]}
+             {"id":"4","status":200,"headers":[]},{"id":"5","status":200,"headers":{"eTag":"W/\"1\""}},
+             {"id":"6","status":409,"headers":{"ETag":"\"1\" \t","Location":"/c/1 ","location":"\t/c/1"}},
+             {"id":"7","status":409,"headers":{"ETag":"\"a\tb\"","content-type":"Application/Problem+JSON ; a=b"}}]}
             """#,
-            of: 5
+            of: 7
         )
         let responses = parts.compactMap { if case .response(let response) = $0 { response } else { nil } }
-        #expect(responses.map(\.etag) == [nil, nil, nil, nil, #"W/"1""#])
-        #expect(responses.map(\.location) == [nil, "/contacts/7", nil, nil, nil])
+        #expect(responses.map(\.etag) == [nil, nil, nil, nil, #"W/"1""#, #""1""#, nil])
+        #expect(responses.map(\.location) == [nil, "/contacts/7", nil, nil, nil, "/c/1", nil])
+        #expect(responses.map(\.isProblem) == [false, false, false, false, false, false, true])
     }
 
     @Test func `for any bytes in the response, each part gets one answer`() {

@@ -163,7 +163,7 @@ import Testing
         func sent(_ payload: String, _ knowledge: RestartPlanner.Knowledge) throws -> String {
             let body = Array(#"{"strategy":"client_wins","payload":\#(payload)}"#.utf8)
             let edit = try ResolveRequest(body: body, limits: IntakeLimits()).edit
-            let restart = try RestartPlanner.clientWins(conflict, edit, knowledge, idPointer: "/id").restart
+            let restart = try RestartPlanner.clientWins(conflict, edit, knowledge).restart
             #expect(restart.payload == Array(payload.utf8))
             return String(decoding: try #require(restart.sent?.payload), as: UTF8.self)
         }
@@ -187,7 +187,7 @@ import Testing
             serverID: nil,
             error: #"{"current":{"id":9,"document":{"id":9}}}"#
         )
-        let planner = try ServerWinsPlanner(conflict, idPointer: "/id")
+        let planner = try ServerWinsPlanner(conflict)
         #expect(planner.adoption(of: nil, isNewer: false, user: UUID())?.clientID == nil)
         var adopted = SettlePlan(lane)
         planner.plan(nil, user: UUID(), waiters: [], unmet: [], into: &adopted)

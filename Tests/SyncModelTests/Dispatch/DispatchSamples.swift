@@ -211,6 +211,10 @@ extension Outcome {
             try? JSONTree(parsing: $0).root["current"]?["document"].map { String(decoding: $0.raw, as: UTF8.self) }
         }
     }
+    /// The id of the entity with which a create is in conflict.
+    var existingID: ServerID? {
+        error.flatMap { try? JSONTree(parsing: $0).root["existing_id"].flatMap(ServerID.init(json:)) }
+    }
     var feedVersion: Int64? {
         error.flatMap { try? JSONTree(parsing: $0).root["current"]?["feed_version"]?.int64 }
     }

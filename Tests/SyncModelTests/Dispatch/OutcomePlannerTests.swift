@@ -78,8 +78,14 @@ import Testing
             var sample = Sample.of(operation, a.strategy)
             sample.isOutcomeUnknown = a.wasUnknown
             sample.attempts = a.isLastAttempt ? 4 : 1
+            let isCreatesConflict = operation == .create && [409, 412].contains(a.status)
             let outcome = try #require(
-                sample.outcome(a.status, #"{"id":7,"name":"Ola"}"#, retryAfter: a.hasRetryAfter ? 600 : nil)
+                sample.outcome(
+                    a.status,
+                    #"{"id":7,"name":"Ola"}"#,
+                    retryAfter: a.hasRetryAfter ? 600 : nil,
+                    location: isCreatesConflict ? "/contacts/7" : nil
+                )
             )
             try check(outcome, a, sample)
         }
@@ -376,7 +382,7 @@ import Testing
 
     @Test func `a create resolved with client_wins gets the ID of the entity that it overwrote`() throws {
         let create = Sample.of(.create, .clientWins)
-        let conflict = try #require(create.outcome(409, #"{"id":7,"name":"Ola"}"#))
+        let conflict = try #require(create.outcome(409, #"{"id":7,"name":"Ola"}"#, location: "/contacts/7"))
         #expect(conflict.override?.line == "PUT /contacts/7 -")
         let overridden = create.after(conflict)
         #expect(overridden.request?.path == "/contacts/7")
@@ -390,20 +396,48 @@ import Testing
         #expect(overridden.after(again).outcome(201, #"{"id":9}"#)?.serverID?.text == "9")
     }
 
-    @Test func `a create without an ID in the answer waits for a person`() {
+    /// Many APIs give their errors an `id`: a name of the error, or the id of the request.
+    @Test(arguments: [409, 412]) func `a create whose existing entity is not identified waits for a person`(
+        _ status: Int
+    ) {
+        let bodies = [nil, "{}", #"{"error":"exists"}"#, #"{"id":"conflict","message":"exists"}"#, #"{"id":7}"#]
+        let places = [nil, "/jobs/7", "https://elsewhere.example/contacts/7", "/contacts"]
         for strategy in ConflictResolution.allCases {
-            for json in [nil, "{}", #"{"error":"exists"}"#] {
-                let outcome = Sample.of(.create, strategy).outcome(409, json)
-                #expect(outcome?.status == .conflict && outcome?.resolution == nil)
+            for (json, location) in bodies.flatMap({ body in places.map { (body, $0) } }) {
+                let outcome = Sample.of(.create, strategy).outcome(status, json, location: location)
+                #expect(outcome?.status == .conflict && outcome?.resolution == nil && outcome?.override == nil)
+                #expect(outcome?.serverID == nil && outcome?.current == nil && outcome?.existingID == nil)
+                let detail = "the upstream answered \(status), but the answer does not identify the existing entity"
+                #expect(outcome?.detail == detail)
             }
         }
+    }
+
+    @Test func `Location identifies the existing entity of a create's conflict`() throws {
+        let error = #"{"id":"conflict","message":"exists"}"#
+        for json in [nil, error] {
+            let manual = try #require(Sample.of(.create).outcome(409, json, location: "/contacts/91"))
+            #expect(manual.status == .conflict && manual.existingID?.text == "91" && manual.current == nil)
+            #expect(manual.detail == "the upstream answered 409")
+            let server = try #require(Sample.of(.create, .serverWins).outcome(409, json, location: "/contacts/91"))
+            #expect(server.status == .discarded && server.serverID?.text == "91" && server.document == nil)
+            let client = try #require(Sample.of(.create, .clientWins).outcome(409, json, location: "/contacts/91"))
+            #expect(client.override?.line == "PUT /contacts/91 -" && client.serverID?.text == "91")
+        }
+        let shown = Sample.of(.create).outcome(409, #"{"id":"91","name":"Ola"}"#, location: "/contacts/91")
+        #expect(shown?.current == #"{"id":"91","name":"Ola"}"# && shown?.existingID?.isInteger == false)
+    }
+
+    @Test func `the conflict of a create with a known ID shows only a document with this ID`() {
         var shared = Sample.of(.create, .clientWins)
         shared.idSpace = .shared
         shared.client = nil
         shared.serverID = ServerID(text: "g-1", isInteger: false)
         #expect(shared.outcome(409, #"{"id":"g-1"}"#)?.status == .conflict)
         shared.strategy = .serverWins
-        #expect(shared.outcome(409, #"{"id":"g-1"}"#)?.status == .discarded)
+        #expect(shared.outcome(409, #"{"id":"g-1"}"#)?.document == #"{"id":"g-1"}"#)
+        let other = shared.outcome(409, #"{"id":"conflict","message":"exists"}"#)
+        #expect(other?.status == .discarded && other?.serverID?.text == "g-1" && other?.document == nil)
     }
 
     @Test func `an answer about another entity is not shown as the server's state`() {
@@ -426,7 +460,7 @@ import Testing
             }
             #expect(sample.outcome(412, #"{"id":7}"#)?.feedVersion == expected)
         }
-        #expect(Sample.of(.create).outcome(409, #"{"id":7}"#)?.feedVersion == nil)
+        #expect(Sample.of(.create).outcome(409, #"{"id":7}"#, location: "/contacts/7")?.feedVersion == nil)
     }
 
     @Test func `last_error contains the answer up to a limit`() {

@@ -193,7 +193,13 @@ import Testing
         #expect(new == Effect(version: 1, feed: "1 " + forged, etag: "e1"))
         // a create that loses the conflict does not change the entity either
         create.strategy = .serverWins
-        let (adopted, outcome) = try effect(create, Self.stored(by: Self.colleague), 409, forged)
+        let (adopted, outcome) = try effect(
+            create,
+            Self.stored(by: Self.colleague),
+            409,
+            forged,
+            location: "/contacts/7"
+        )
         #expect(outcome.status == .discarded && adopted == Effect(version: 3, feed: Self.theirs, etag: "e3"))
         #expect(outcome.current == #"{"id":7,"n":"theirs"}"#)
     }
@@ -272,8 +278,16 @@ import Testing
                         let sample = Sample.of(operation, strategy)
                         let document = tombstone ? nil : #"{"id":7,"n":"theirs"}"#
                         let hidden = Self.stored(by: Self.colleague, document: document)
-                        let (theirs, first) = try effect(sample, hidden, status, json, etag: "e")
-                        let (never, second) = try effect(sample, EntityTable(), status, json, etag: "e")
+                        let place = operation == .create && status == 409 ? "/contacts/7" : nil
+                        let (theirs, first) = try effect(sample, hidden, status, json, etag: "e", location: place)
+                        let (never, second) = try effect(
+                            sample,
+                            EntityTable(),
+                            status,
+                            json,
+                            etag: "e",
+                            location: place
+                        )
                         #expect(
                             reported(theirs, first) == reported(never, second),
                             "\(operation) \(strategy) \(status)"

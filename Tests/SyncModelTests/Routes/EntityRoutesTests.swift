@@ -169,7 +169,7 @@ import Testing
         #expect(create.outcome(409, #"{"data":{"c":{"id":"x1"}}}"#)?.status == .conflict)
         var known = Self.sample(.create, Self.collection)
         known.strategy = .clientWins
-        let overridden = try #require(known.outcome(409, #"{"id":9}"#))
+        let overridden = try #require(known.outcome(409, #"{"id":9}"#, location: "/contacts/9"))
         #expect(Self.line(known.after(overridden)) == #"PUT /contacts/9 {"name":"Kari"}"#)
     }
 

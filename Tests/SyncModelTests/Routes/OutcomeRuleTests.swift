@@ -169,8 +169,55 @@ import Testing
         #expect(!retried.isOutcomeUnknown)
         let unknown = try Self.outcome(#"[{"status":500,"then":"retry"}]"#, 500, nil)
         #expect(unknown.status == .pending && unknown.isOutcomeUnknown && unknown.kind == .serverError)
-        let created = try Self.outcome(#"[{"status":409,"then":"succeeded"}]"#, 409, #"{"id":12}"#, of: .of(.create))
-        #expect(created.status == .succeeded && created.serverID == ServerID(12))
+        let updated = try Self.outcome(#"[{"status":409,"then":"succeeded"}]"#, 409, #"{"id":7,"message":"x"}"#)
+        #expect(updated.status == .succeeded && updated.document == nil)
+        let document = #"[{"status":409,"then":"succeeded","document":"/now"}]"#
+        let created = try Self.outcome(document, 409, #"{"id":1,"now":{"id":12}}"#, of: .of(.create))
+        #expect(created.status == .succeeded && created.serverID == ServerID(12) && created.document == #"{"id":12}"#)
+        for (rules, body) in [
+            (#"[{"status":409,"then":"succeeded"}]"#, #"{"id":"conflict"}"#), (document, #"{"id":1,"now":{"n":1}}"#),
+        ] {
+            let unnamed = try Self.outcome(rules, 409, body, of: .of(.create))
+            #expect(unnamed.code == "upstream_answer_unusable" && unnamed.serverID == nil)
+            #expect(unnamed.detail?.contains("the rule finds no document with an id in the body") == true)
+        }
+    }
+
+    @Test func `a rule's document identifies the existing entity of a create's conflict`() throws {
+        func conflict(_ rule: String, _ body: String, _ location: String? = nil, isProblem: Bool = false) throws
+            -> String
+        {
+            var sample = Sample.of(.create, .serverWins)
+            sample.upstream?.outcomes = try Self.read(rule).rules
+            var response = UpstreamResponse(status: 409, location: location, json: Array(body.utf8))
+            response.isProblem = isProblem
+            let outcome = try #require(sample.outcome(.response(response)))
+            return "\(outcome.status) \(outcome.serverID?.text ?? "-") \(outcome.document ?? "-")"
+        }
+        let whole = #"[{"status":409,"then":"conflict","document":""}]"#
+        let nested = #"[{"status":409,"then":"conflict","document":"/current"}]"#
+        let current = #"{"id":"req-1","current":{"id":7}}"#
+        #expect(try conflict(whole, #"{"id":7}"#) == #"discarded 7 {"id":7}"#)
+        #expect(try conflict(nested, current) == #"discarded 7 {"id":7}"#)
+        #expect(try conflict(nested, current, "/contacts/7") == #"discarded 7 {"id":7}"#)
+        #expect(try conflict(nested, current, isProblem: true) == #"discarded 7 {"id":7}"#)
+        #expect(try conflict(nested, #"{"message":"x"}"#, "/contacts/7") == "discarded 7 -")
+        // the id outside of the document, the problem document, and two different ids identify no entity
+        #expect(try conflict(nested, #"{"id":"req-1","current":{"n":1}}"#) == "conflict - -")
+        #expect(try conflict(whole, #"{"id":"req-1"}"#, isProblem: true) == "conflict - -")
+        #expect(try conflict(nested, current, "/contacts/8") == "conflict - -")
+        #expect(try conflict(#"[{"status":409,"then":"conflict"}]"#, #"{"id":7}"#) == "conflict - -")
+    }
+
+    @Test func `a problem document is never the entity`() throws {
+        for (operation, status) in [(SyncModel.Operation.update, 409), (.update, 412), (.create, 201), (.replace, 200)]
+        {
+            var response = UpstreamResponse(status: status, json: Array(#"{"id":7,"title":"x"}"#.utf8))
+            response.isProblem = true
+            let outcome = try #require(Sample.of(operation, .serverWins).outcome(.response(response)))
+            #expect(outcome.current == nil && outcome.document != #"{"id":7,"title":"x"}"#, "\(operation)")
+            #expect((outcome.serverID == nil) == (operation == .create), "\(operation)")
+        }
     }
 
     @Test func `a conflict has its document where the rule finds it`() throws {

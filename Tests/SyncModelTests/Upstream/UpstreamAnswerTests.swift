@@ -240,6 +240,27 @@ import Testing
         #expect(PrintableExcerpt.of(Array(String(repeating: "ab ", count: 1_000).utf8)).utf8.count <= 240)
     }
 
+    /// Some gateways in front of APIs, and some batches, put a body of another format into a JSON string.
+    @Test(arguments: [
+        ("<html>Sign in</html>", "contains HTML or XML", "<html>Sign in</html>"),
+        ("{\"id\":7}", "contains JSON", "{\"id\":7}"),
+        ("eyJpZCI6N30", "contains base64", "{\"id\":7}"), ("eyJpZCI6N30=", "contains base64", "{\"id\":7}"),
+        ("unauthorized", "not an object", "unauthorized"), ("7", "not an object", "7"),
+    ])
+    func `the error names the content of a body that is a JSON string`(
+        _ text: String,
+        _ cause: String,
+        _ excerpt: String
+    ) throws {
+        var writer = JSONWriter()
+        writer.string(text)
+        let outcome = try outcome(201, String(decoding: writer.bytes, as: UTF8.self))
+        #expect(outcome.code == "upstream_answer_unusable" && outcome.serverID == nil)
+        let detail = try #require(outcome.detail)
+        #expect(detail.contains("the body is a JSON string") && detail.contains(cause), "\(detail)")
+        #expect(detail.hasSuffix("The body begins with: \(excerpt)"), "\(detail)")
+    }
+
     @Test func `operators do not see the first bytes`() throws {
         let body = UnusableBody(Array("<html>Kari Nordmann".utf8), encoding: nil, error: nil)
         let outcome = try #require(Sample().outcome(.response(UpstreamResponse(status: 201, unusableBody: body))))

@@ -89,8 +89,7 @@ private struct SettlingHistory {
         default:
             try await phone.conflict(
                 id,
-                current: #"{"id":"\#(id.lowercased)","deleted":false,"document":{"n":1}}"#,
-                response: #"{"id":"\#(id.lowercased)"}"#
+                current: #"{"id":"\#(id.lowercased)","deleted":false,"document":{"n":1}}"#
             )
         }
         if generator.oneIn(3) {

@@ -69,12 +69,14 @@ extension Phone {
     }
 
     /// A conflict with an entity of the upstream.
-    func conflict(_ id: UUID, current: String?, response: String = "{}") async throws {
-        let error = current.map { #"{"code":"conflict","current":\#($0)}"# } ?? #"{"code":"conflict"}"#
+    func conflict(_ id: UUID, current: String?, existing: String = "null") async throws {
+        let error =
+            current.map { #"{"code":"conflict","current":\#($0)}"# }
+            ?? #"{"code":"conflict","existing_id":\#(existing)}"#
         try await leave(
             id,
             "conflict",
-            "error = '\(error)', response_status = 409, response_body = '\(response)', last_error = 'x'"
+            "error = '\(error)', response_status = 409, response_body = '{\"id\":\"conflict\"}', last_error = 'x'"
         )
     }
 

@@ -403,7 +403,7 @@ import Testing
         let replace = phone.forward("replace", server: #""c""#)
         let delete = phone.forward("delete", server: #""d""#)
         try await phone.push([create, known, unknown, replace, delete])
-        try await phone.conflict(create.id, current: nil, response: #"{"id":"a/b"}"#)
+        try await phone.conflict(create.id, current: nil, existing: #""a/b""#)
         try await phone.conflict(known.id, current: #"{"id":"a","document":{"n":1,"o":2}}"#)
         for entry in [unknown, replace, delete] { try await phone.conflict(entry.id, current: nil) }
         var sent: [String] = []

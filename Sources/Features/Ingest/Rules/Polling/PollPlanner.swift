@@ -110,6 +110,9 @@ package struct PollPlanner: Sendable {
         do throws(JSONParseError) {
             tree = try JSONTree(parsing: body.withoutByteOrderMark, limits: JSONLimits(maximumBytes: limits.bodyBytes))
         } catch {
+            if let reason = UnusableBody.compression(of: body, encoding: response.contentEncoding) {
+                return .failed(PollFailure("the response \(reason)"))
+            }
             let type = response.contentType.map { " but \($0)" } ?? ""
             let detail = Problem(jsonError: error, limit: limits.bodyBytes).detail
             return .failed(PollFailure("the response is not JSON\(type): \(detail)"))

@@ -277,6 +277,15 @@ import Testing
         #expect(try deep.failure(PollSamples.answer(#"{"data":{"list":{}}}"#)).reason.contains("'/data/list'"))
     }
 
+    @Test(arguments: [(nil, [0x1f, 0x8b, 8, 0], "gzip"), ("br", [0x0b, 0x02], "br")] as [(String?, [UInt8], String)])
+    func `an error names the compression of an answer`(_ encoding: String?, _ body: [UInt8], _ name: String) throws {
+        var response = PollSamples.answer("")
+        response.body = body
+        response.contentEncoding = encoding
+        let reason = try PollSamples.planner().failure(response).reason
+        #expect(reason.hasPrefix("the response is compressed (\(name))"), "\(reason)")
+    }
+
     @Test func `refuses answers that are too long, and pages with too many items`() throws {
         let planner = try PollSamples.planner()
         var response = PollSamples.answer("")
