@@ -372,7 +372,7 @@ WHERE e.organization_id = k.organization_id AND e.entity_type = k.entity_type AN
 RETURNING e.entity_type, e.id, e.feed_position;
 
 -- retention_delete_mappings_of_tombstones
--- Deletes mappings that no record can need
+-- Deletes mappings that no idempotency record can need.
 -- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 server_id, $6 now
 DELETE FROM id_mappings AS i
 USING unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[]) AS k (organization_id, user_id, client_id, entity_type, server_id)
@@ -390,7 +390,7 @@ WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.clie
             ) f) THEN true END;
 
 -- retention_keep_mappings_of_tombstones
--- Records a use of the mappings that stay
+-- Records the present time as the last use of the remaining mappings
 -- $1 organization_id, $2 user_id, $3 client_id, $4 entity_type, $5 server_id, $6 now
 UPDATE id_mappings AS i
 SET last_used_at = $6

@@ -16,10 +16,7 @@ extension LaneRunner {
         _ finish: @escaping @Sendable ([LaneStep]) -> Void
     ) async {
         guard let organization = dispatches.first?.organization else { return }
-        var batch = batch
-        if let limit = surroundings.refusedBatches.limit(of: organization) {
-            batch.maxRequests = min(batch.maxRequests, limit)
-        }
+        let batch = surroundings.refusedBatches.limited(batch, of: organization)
         let groups = BatchRequest.groups(dispatches, by: batch)
         noteCap(of: organization, circuits.concurrency(of: organization.id))
         let wanted = min(organization.settings.maxInFlightPerUser, groups.count)
@@ -180,8 +177,15 @@ final class RefusedBatches: Sendable {
         }
     }
 
-    /// The maximum number of parts of an upstream's next batches; nil if no answer was too long.
-    func limit(of organization: Organization) -> Int? {
+    /// Reduces the number of parts of an upstream's batches, if an answer was too long.
+    func limited(_ batch: UpstreamBatch, of organization: Organization) -> UpstreamBatch {
+        guard let limit = limit(of: organization) else { return batch }
+        var limited = batch
+        limited.maxRequests = min(batch.maxRequests, limit)
+        return limited
+    }
+
+    private func limit(of organization: Organization) -> Int? {
         limits.withLock { limits in
             guard let limit = limits[organization.id] else { return nil }
             if limit.end > .now, limit.settingsChangedAt == organization.upstream?.changedAt { return limit.parts }

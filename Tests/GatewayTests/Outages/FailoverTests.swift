@@ -272,6 +272,7 @@ import Testing
         // fewer than the gateway accepts and the system's queue holds
         var clients = try (0..<200).map { _ in try RawConnection(port: port) }
         for _ in 0..<20 { #expect(await isReady()) }
+        #expect(clients.count == 200)
         clients = []
         try await waitUntil("it answers clients again") {
             #expect(program.status == nil)
