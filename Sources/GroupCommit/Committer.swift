@@ -81,13 +81,8 @@ package final class Committer<Work: GroupTransaction>: Sendable {
     // MARK: - Health
 
     /// The reason why this committer cannot write; nil while it can.
-    ///
-    /// Until the first probe has ended, nothing shows that writes are possible.
     func writeFailure(at now: ContinuousClock.Instant) -> PostgresError? {
-        health.withLock { health in
-            if !probe.isEmpty, !health.hasTried { return PostgresError(.unavailable, "no write was tried yet") }
-            return health.writeFailure(at: now)
-        }
+        health.withLock { $0.writeFailure(at: now) }
     }
 
     /// Requests a probe if the committer is idle and a probe is due.

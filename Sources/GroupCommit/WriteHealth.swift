@@ -98,9 +98,6 @@ package struct WriteHealth: Sendable {
         return failure
     }
 
-    /// Whether the writer has committed or failed since the start.
-    var hasTried: Bool { lastTry != nil }
-
     package func isProbeDue(at now: ContinuousClock.Instant) -> Bool {
         guard let lastTry else { return true }
         return now - lastTry >= (failingSince == nil && !isSuspect ? Self.probeInterval : Self.failingProbeInterval)

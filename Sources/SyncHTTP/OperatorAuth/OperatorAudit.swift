@@ -66,7 +66,12 @@ package struct OperatorAudit: Sendable {
         try await log.record(act, AuditOutcome())
     }
 
-    private func act(_ action: String, _ names: [String], _ values: [Substring], _ target: AuditTarget?) -> AuditedAction {
+    private func act(
+        _ action: String,
+        _ names: [String],
+        _ values: [Substring],
+        _ target: AuditTarget?
+    ) -> AuditedAction {
         var named = zip(names, values).map { (name: $0, value: String($1)) }
         // the id after /admin/organizations/
         let organization = named.first { $0.name == "id" }.flatMap { UUID(parsing: $0.value) }
