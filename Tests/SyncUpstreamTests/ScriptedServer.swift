@@ -152,7 +152,9 @@ final class ScriptedServer: Sendable {
                     channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
                 }
             case .close:
-                context.close(promise: nil)
+                // NIO drops what is not written yet when a channel is closed
+                let channel = context.channel
+                channel.writeAndFlush(ByteBuffer()).whenComplete { _ in channel.close(promise: nil) }
             }
         }
     }

@@ -202,7 +202,7 @@ extension UpstreamResponse {
     ///
     /// A tag without quotes is accepted, because some servers send and compare such tags.
     public static func isTag(_ text: String) -> Bool {
-        guard text.utf8.count <= maximumETagBytes, UpstreamRequest.canCarry(text),
+        guard (1...maximumETagBytes).contains(text.utf8.count), UpstreamRequest.canCarry(text),
             text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x80 }), !text.hasPrefix("w/")
         else { return false }
         var tag = text.utf8[...]

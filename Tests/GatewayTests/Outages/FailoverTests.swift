@@ -200,7 +200,7 @@ import Testing
         )
         let gateway = try GatewayProcess(database: database.uri(user: "crowded"))
         try await waitUntil("it listens") { GatewayProcess.takesConnections(gateway.port) }
-        try await Self.waitUntilUnready(gateway.operations, "the database does not accept writes")
+        try await Self.waitUntilUnready(gateway.operations, "the database allows the gateway too few connections")
         try await superuser.execute(script: "ALTER ROLE crowded CONNECTION LIMIT -1")
         try await gateway.waitUntilReady()
         let worker = try await SingleWorker(gateway)

@@ -217,7 +217,8 @@ import Testing
         let fixture = try await Fixture()
         #expect(try await fixture.gateway.terminate() == 0)
         #expect(
-            fixture.messages.filter { $0 != "Request answered" } == [
+            // a machine with a low limit of open files causes a warning
+            fixture.messages.filter { $0 != "Request answered" && !$0.hasPrefix("The limit of open files") } == [
                 "Sluice starts", "Listening", "Sluice is shutting down after finishing work in progress",
                 "Sluice ended",
             ]
