@@ -25,6 +25,12 @@ struct Enqueuing {
     /// - Returns: the mutation's id; nil for an update that changes nothing, and for the deletion of a row that is already
     ///   deleted.
     func enqueue(_ write: Write) throws -> UUID? {
+        if let key = write.options.orderKey {
+            let bytes = key.utf8
+            guard (1...128).contains(bytes.count), bytes.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
+                throw SluiceError.invalid("an order key has 1 to 128 bytes and no control characters")
+            }
+        }
         switch write.content {
         case .record(let operation, let type, let values, let original):
             let entity = try map.entity(type)
@@ -255,6 +261,7 @@ struct Enqueuing {
         )
         row.headers = options.headers
         row.dependencies = options.dependencies
+        row.orderKey = options.orderKey
         row.conflictResolution = (options.conflictResolution ?? entity.conflictResolution)?.rawValue
         row.priority = options.priority ?? entity.priority
         row.maxAttempts = options.maxAttempts

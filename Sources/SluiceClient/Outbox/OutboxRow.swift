@@ -19,6 +19,7 @@ struct OutboxRow: Sendable {
     var payload: JSON?
     var headers: [String: String] = [:]
     var dependencies: [UUID] = []
+    var orderKey: String?
     var baseVersion: Int64?
     var conflictResolution: String?
     var priority: Int?
@@ -42,6 +43,7 @@ struct OutboxRow: Sendable {
         entry["payload"] = payload
         entry["headers"] = headers.isEmpty ? nil : .object(headers.mapValues(JSON.string))
         entry["dependency_ids"] = dependencies.isEmpty ? nil : .array(dependencies.map { .string($0.wire) })
+        entry["order_key"] = orderKey.map(JSON.string)
         entry["base_version"] = baseVersion.map(JSON.integer)
         entry["conflict_resolution"] = conflictResolution.map(JSON.string)
         entry["priority"] = priority.map { .integer(Int64($0)) }
@@ -53,7 +55,8 @@ struct OutboxRow: Sendable {
 extension OutboxRow {
     static let columns = """
         sequence_number, id, idempotency_key, operation, entity_type, key, local_id, server_id, endpoint, payload,
-        headers, dependency_ids, base_version, conflict_resolution, priority, max_attempts, created_at, names, is_shown
+        headers, dependency_ids, base_version, conflict_resolution, priority, max_attempts, created_at, names, is_shown,
+        order_key
         """
 
     init(_ row: Row) throws {
@@ -76,13 +79,14 @@ extension OutboxRow {
         createdAt = row["created_at"]
         names = try row.json("names")?.array?.compactMap(\.string).map(ClientName.init(text:)) ?? []
         isShown = row["is_shown"]
+        orderKey = row["order_key"]
     }
 
     func insert(_ db: Database) throws {
         let statement = try db.cachedStatement(
             sql: """
                 INSERT INTO sluice_mutations (format, \(Self.columns))
-                VALUES (\(Self.format), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                VALUES (\(Self.format), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """
         )
         try statement.execute(arguments: [
@@ -90,7 +94,7 @@ extension OutboxRow {
             payload?.text, headers.isEmpty ? nil : JSON.object(headers.mapValues(JSON.string)).text,
             dependencies.isEmpty ? nil : JSON.array(dependencies.map { .string($0.wire) }).text, baseVersion,
             conflictResolution, priority, maxAttempts, createdAt, JSON.array(names.map { .string($0.text) }).text,
-            isShown,
+            isShown, orderKey,
         ])
     }
 }

@@ -32,6 +32,10 @@ public struct Write: Sendable {
         ///
         /// Dependencies on entities whose ids the write contains are added automatically.
         public var dependencies: [UUID]
+        /// The order key, a text of 1 to 128 bytes without control characters; nil for none.
+        ///
+        /// If the organization's order is `dependencies`, writes with the same key take effect in their order.
+        public var orderKey: String?
         /// The strategy for a conflict; nil for the entity's strategy.
         public var conflictResolution: ConflictResolution?
         /// The maximum number of attempts to reach the upstream, from 1 to 100, before the write fails; nil for 10.
@@ -48,6 +52,7 @@ public struct Write: Sendable {
         public init(
             priority: Int? = nil,
             dependencies: [UUID] = [],
+            orderKey: String? = nil,
             conflictResolution: ConflictResolution? = nil,
             maxAttempts: Int? = nil,
             headers: [String: String] = [:],
@@ -56,6 +61,7 @@ public struct Write: Sendable {
         ) {
             self.priority = priority
             self.dependencies = dependencies
+            self.orderKey = orderKey
             self.conflictResolution = conflictResolution
             self.maxAttempts = maxAttempts
             self.headers = headers

@@ -43,6 +43,9 @@ extension DatabaseMigrator {
             // the channels to which pulls are restricted, as JSON; NULL for no restriction
             try db.execute(sql: "ALTER TABLE sluice_device ADD COLUMN subscriptions TEXT")
         }
+        registerMigration("sluice 6: order keys") { db in
+            try db.execute(sql: "ALTER TABLE sluice_mutations ADD COLUMN order_key TEXT")
+        }
     }
 
     /// Copies of the writes of the user's other devices that need a decision.

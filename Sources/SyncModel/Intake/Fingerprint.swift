@@ -33,8 +33,8 @@ public struct Fingerprint: Sendable, Hashable {
 
     /// The fingerprint of a mutation's content.
     ///
-    /// The fingerprint covers the operation, entity type, entity, endpoint, payload, headers and `base_version`. The
-    /// order of members and white space have no effect.
+    /// The fingerprint covers the operation, entity type, entity, endpoint, payload, headers, `base_version` and
+    /// `order_key`. The order of members and white space have no effect.
     init(of content: MutationContent, _ operation: Operation, _ entity: EntityName) {
         let (endpoint, payload, headers) = (content.endpoint, content.payload, content.headers)
         var canonical = Fingerprint.head(operation, entity.type, room: 256 + (payload?.rawCount ?? 0))
@@ -49,6 +49,7 @@ public struct Fingerprint: Sendable, Hashable {
         headers?.appendCanonical(to: &canonical, identifiers: &identifiers)
         canonical.append(0)
         if let baseVersion = content.baseVersion { canonical += String(baseVersion).utf8 }
+        Fingerprint.append(orderKey: content.orderKey, to: &canonical)
         self.init(
             digest: Fingerprint.digest(of: canonical),
             identifiers: identifiers,
@@ -89,6 +90,15 @@ public struct Fingerprint: Sendable, Hashable {
     static func append(_ serverID: ServerID, to canonical: inout [UInt8]) {
         canonical.append(serverID.isInteger ? 2 : 3)
         canonical += serverID.text.utf8
+    }
+
+    /// Appends the order key.
+    ///
+    /// Without an order key the form is the same as in versions that did not know order keys.
+    static func append(orderKey: String?, to canonical: inout [UInt8]) {
+        guard let orderKey else { return }
+        canonical.append(0)
+        canonical += orderKey.utf8
     }
 
     static func digest(of canonical: [UInt8]) -> [UInt8] {

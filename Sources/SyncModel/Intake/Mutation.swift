@@ -41,6 +41,9 @@ public final class Mutation: EntityWrite, Sendable {
     public let conflictResolution: ConflictResolution?
     /// The version of the entity on which the client based the mutation, at least 0.
     public let baseVersion: Int64?
+    /// The order key: with the order by dependencies, mutations with the same key keep their order (product rule 3); nil
+    /// for none. It has 1 to ``OrderKey/maximumBytes`` bytes.
+    public let orderKey: String?
     /// When the mutation was captured, according to the device's clock. This time shows the age of the mutation, and
     /// does not affect the order.
     public let createdAt: Timestamp
@@ -69,6 +72,7 @@ public final class Mutation: EntityWrite, Sendable {
         maxAttempts = content.maxAttempts
         conflictResolution = content.conflictResolution
         baseVersion = content.baseVersion
+        orderKey = content.orderKey
         createdAt = content.createdAt ?? Timestamp(microseconds: 0)
         fingerprint = Fingerprint(of: content, operation, entity)
         references = content.references
@@ -99,6 +103,7 @@ extension Mutation {
         headers?.appendCanonical(to: &canonical, replacing: value)
         canonical.append(0)
         if let baseVersion { canonical += String(baseVersion).utf8 }
+        Fingerprint.append(orderKey: orderKey, to: &canonical)
         return canonical
     }
 
@@ -150,6 +155,7 @@ struct MutationContent {
     var maxAttempts: Int16 = 10
     var conflictResolution: ConflictResolution?
     var baseVersion: Int64?
+    var orderKey: String?
     var createdAt: Timestamp?
 
     /// The entity; nil until the entity type is known.
@@ -170,6 +176,17 @@ struct MutationContent {
         guard all.count > 1 else { return all }
         var seen = Set<UUID>(minimumCapacity: all.count)
         return all.filter { seen.insert($0).inserted }
+    }
+}
+
+/// The rules for order keys.
+public enum OrderKey {
+    public static let maximumBytes = 128
+
+    /// Whether a text may be an order key: 1 to 128 bytes, without control characters.
+    public static func isValid(_ text: String) -> Bool {
+        let bytes = text.utf8
+        return (1...maximumBytes).contains(bytes.count) && bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7f }
     }
 }
 

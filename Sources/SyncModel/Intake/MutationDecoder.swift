@@ -119,6 +119,12 @@ struct MutationDecoder {
         case .baseVersion:
             content.baseVersion = integer(member, value, in: 0...Int64.max)
             if content.baseVersion == nil { isContentRead = false }
+        case .orderKey:
+            content.orderKey = value.string.flatMap { OrderKey.isValid($0) ? $0 : nil }
+            if content.orderKey == nil {
+                let form = "a text of 1 to \(OrderKey.maximumBytes) bytes without control characters"
+                reportUnread("/order_key", Rule.orderKey, "order_key must be \(form)")
+            }
         case .createdAt:
             content.createdAt = value.timestamp
             if content.createdAt == nil {
@@ -250,7 +256,7 @@ struct MutationDecoder {
 /// The raw value is the index of the member's bit in ``MutationMembers``.
 enum MutationMember: UInt32, CaseIterable {
     case id, idempotencyKey, sequenceNumber, operation, entityType, localID, serverID, endpoint, payload, headers
-    case dependencyIDs, priority, maxAttempts, conflictResolution, baseVersion, createdAt
+    case dependencyIDs, priority, maxAttempts, conflictResolution, baseVersion, orderKey, createdAt
 
     static let required: [MutationMember] = [
         .id, .idempotencyKey, .sequenceNumber, .operation, .entityType, .createdAt,
@@ -273,6 +279,7 @@ enum MutationMember: UInt32, CaseIterable {
         case .maxAttempts: "max_attempts"
         case .conflictResolution: "conflict_resolution"
         case .baseVersion: "base_version"
+        case .orderKey: "order_key"
         case .createdAt: "created_at"
         }
     }

@@ -57,6 +57,7 @@ public struct PushPlanner {
             push,
             snapshot: snapshot,
             upstream: context.organization.upstream,
+            order: context.organization.settings.order,
             types: context.type
         )
         if validator.needsProbe { throw .needsProbe }

@@ -49,6 +49,8 @@ public struct PushSnapshot: Sendable {
     public var uncompared: Set<Int> = []
     /// The stored mutations that are not final, and that write entities of the push.
     public var open: [OpenMutation] = []
+    /// For each order key of the push, the latest stored mutation with this key that is not final.
+    public var openOrderKeys: [ByteExactString: UUID] = [:]
     /// The user's usage of the mutation quota.
     ///
     /// Nil if the user has used no quota, or if there is no quota.

@@ -9,6 +9,8 @@ struct PushValidator {
     let types: (String) -> EntityType?
     let upstream: UpstreamSettings?
     private let deviceID: UUID
+    /// Whether mutations with the same order key keep their order (product rule 3).
+    private let keepsOrderKeys: Bool
     /// For each entity, the latest stored mutation that is not final.
     private(set) var open = EntityIndex<OpenMutation>()
 
@@ -51,17 +53,23 @@ struct PushValidator {
     private(set) var rejectedCreates: Set<ClientReference> = []
     /// For each entity, the index of the latest entry that writes it.
     private(set) var writes = EntityIndex<Int>()
+    /// For each order key, the index of the latest accepted entry.
+    private var orderKeys: [ByteExactString: Int] = [:]
 
-    /// - Parameter upstream: the organization's upstream, whose settings list the headers that mutations may have.
+    /// - Parameters:
+    ///   - upstream: the organization's upstream, whose settings list the headers that mutations may have.
+    ///   - order: the organization's order of a lane's mutations.
     init(
         _ push: PushRequest,
         snapshot: PushSnapshot,
         upstream: UpstreamSettings?,
+        order: LaneOrder,
         types: @escaping (String) -> EntityType?
     ) {
         self.snapshot = snapshot
         self.types = types
         self.upstream = upstream
+        keepsOrderKeys = order == .dependencies
         deviceID = push.deviceID
         verdicts = Array(repeating: nil, count: push.entries.count)
         let count = push.entries.count
@@ -74,10 +82,10 @@ struct PushValidator {
         for mutation in snapshot.open.sorted(by: { $0.position < $1.position }) {
             open.record(mutation, of: mutation.entity)
         }
-        let order = RunningOrder(push.entries) { mutation in
+        let running = RunningOrder(push.entries) { mutation in
             mutation.priority ?? types(mutation.entity.type)?.defaultPriority ?? 0
         }
-        for (rank, index) in order.order.enumerated() {
+        for (rank, index) in running.order.enumerated() {
             guard let mutation = push.entries[index].mutation else { continue }
             if rankOfMutation[mutation.id] == nil { rankOfMutation[mutation.id] = rank }
             if let created = mutation.created {
@@ -86,9 +94,9 @@ struct PushValidator {
         }
         // invalid entries are evaluated first, because entries that refer to them must be refused, too
         for entry in push.entries where entry.refusal != nil { judgeInvalid(entry) }
-        for (rank, index) in order.order.enumerated() {
+        for (rank, index) in running.order.enumerated() {
             guard let mutation = push.entries[index].mutation else { continue }
-            judge(mutation, index: index, rank: rank, isCyclic: order.cyclic.contains(index))
+            judge(mutation, index: index, rank: rank, isCyclic: running.cyclic.contains(index))
         }
     }
 
@@ -159,7 +167,20 @@ struct PushValidator {
         try judgeIdentity(of: mutation, in: &judged)
         try judgeDependencies(rank: rank, in: &judged)
         try judgeReferences(rank: rank, in: &judged)
+        waitForOrderKey(of: mutation, in: &judged)
         return judged
+    }
+
+    /// Makes a mutation depend on the latest mutation with the same order key (product rule 3).
+    ///
+    /// The latest mutation is sufficient, because it depends on the earlier ones.
+    private func waitForOrderKey(of mutation: Mutation, in judged: inout ValidatedMutation) {
+        guard keepsOrderKeys, let key = mutation.orderKey.map({ ByteExactString($0) }) else { return }
+        if let entry = orderKeys[key] {
+            judged.wait(forEntry: entry)
+        } else if let stored = snapshot.openOrderKeys[key] {
+            judged.wait(for: stored)
+        }
     }
 
     /// Evaluates an entry that has the same key as an earlier, accepted entry of this push.
@@ -218,6 +239,7 @@ struct PushValidator {
         // later entries for this entity depend on this entry; if this entry is a create without a server id, later
         // entries find it by its client id instead
         if mutation.namesKnownEntity { writes.record(judged.index, of: known(mutation.entity)) }
+        if let key = mutation.orderKey { orderKeys[ByteExactString(key)] = judged.index }
         accepted.append(judged)
     }
 

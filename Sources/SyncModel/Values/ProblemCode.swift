@@ -136,6 +136,8 @@ public enum Rule {
     public static let memberType = "member_type"
     /// A number, text or list is outside of its bounds.
     public static let range = "member_range"
+    /// A value is not an order key.
+    public static let orderKey = "order_key_format"
     /// A value is not a UUID.
     public static let uuid = "uuid_format"
     /// A value is not a valid permanent id.

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import JSONText
 import Postgres
 import SyncModel
@@ -69,6 +70,7 @@ struct GroupReader {
         addDeviceCounts(maybeNew, limit: deviceLimit)
         addAllowances()
         addLookUps()
+        addOrderKeys()
         addEntities()
         steps += accessSteps
     }
@@ -296,6 +298,30 @@ struct GroupReader {
                 entities.query(access, documentBytes: namedBytes),
                 { [seals, hasTargets = entities.hasTargets] rows, snapshot in
                     try EntityRows.loadBounded(rows, hasTargets: hasTargets, into: &snapshot.entities, seals)
+                }
+            )
+        )
+    }
+
+    /// Adds the look-up of the latest open mutations with the order keys of the group. Few pushes have order keys.
+    private mutating func addOrderKeys() {
+        var rows: Set<PushOrderKeyRow> = []
+        for (index, job) in group.enumerated() {
+            for entry in job.push.entries {
+                guard let key = entry.mutation?.orderKey else { continue }
+                rows.insert(PushOrderKeyRow(push: index, lane: job.lane, key: ByteExactString(key)))
+            }
+        }
+        guard !rows.isEmpty else { return }
+        steps.append(
+            (
+                PushOrderKeyRow.columns.query(GroupStatements.openByOrderKey, Array(rows)),
+                { rows, snapshot in
+                    for var row in rows {
+                        let push = try row.push()
+                        let key: String = try row.read("order_key")
+                        snapshot.pushes[push].openOrderKeys[ByteExactString(key)] = try row.read("id", as: UUID.self)
+                    }
                 }
             )
         )

@@ -243,8 +243,24 @@ enum GroupStatements {
         )
     }
 
+    /// Finds the latest open mutation with each order key.
+    static let openByOrderKey = Statement(
+        "group_open_by_order_key",
+        PushOrderKeyRow.columns.inputs,
+        """
+        SELECT k.push, k.order_key, m.id
+        FROM \(PushOrderKeyRow.columns.unnested(as: "k"))
+        CROSS JOIN LATERAL (
+            SELECT x.id FROM mutations x
+            WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.order_key = k.order_key
+                AND x.synced_at IS NULL
+            ORDER BY x.position DESC LIMIT 1
+        ) m
+        """
+    )
+
     static let reading = [
         makeLanes, devices, devicesOfOne, deviceCounts, mutationsByKey, mutationsByID, rejections, mappings, open,
-        openOwn,
+        openOwn, openByOrderKey,
     ]
 }

@@ -63,6 +63,7 @@ final class MutationRow {
     /// The columns for which few mutations have a value.
     static let uncommon = Columns<MutationRow>(
         .json("headers", \.headers),
+        .value("order_key", \.new.mutation.orderKey),
         .choice("resolution", \.new.record.parts.state.resolution),
         .json("error", \.error),
         .value("last_error", \.lastError),

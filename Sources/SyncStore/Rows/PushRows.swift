@@ -94,6 +94,19 @@ struct PushEntityRow: Hashable {
     )
 }
 
+/// An order key of a push.
+struct PushOrderKeyRow: Hashable {
+    let push: Int
+    let lane: LaneKey
+    let key: ByteExactString
+
+    static let columns = Columns<PushOrderKeyRow>(
+        .value("push") { Int32($0.push) },
+        .lane(\.lane),
+        .value("order_key", \.key.string)
+    )
+}
+
 /// A device that has pushed.
 struct DevicePushRow {
     let lane: LaneKey

@@ -80,6 +80,7 @@ package struct MutationColumn: Sendable {
         MutationColumn("reference_ids", "_uuid", [.queued], isExported: true),
         MutationColumn("reference_types", "_text", [.queued]),
         MutationColumn("priority", "priority"),
+        MutationColumn("order_key", "text", isShown: true),
         MutationColumn("status", "mutation_status", [.record]),
         MutationColumn("revision", "int4", [.record, .queued]),
         MutationColumn("version", "int8", [.record]),

@@ -52,6 +52,7 @@ package enum Schema {
         "0033_upstream_contract": PackageResources._033_upstream_contract_sql,
         "0034_channels": PackageResources._034_channels_sql,
         "0035_feed_indexes": PackageResources._035_feed_indexes_sql,
+        "0036_order_keys": PackageResources._036_order_keys_sql,
     ]
 
     /// The name of the newest migration.

@@ -11,7 +11,7 @@ import Testing
         PushOverHTTPTests.resultMembers.filter { $0 != "replayed" } + [
             "user_id", "device_id", "operation", "entity_type", "endpoint", "payload", "headers", "dependency_ids",
             "priority", "max_attempts", "conflict_resolution", "base_version", "last_error", "last_error_code",
-            "created_at", "accepted_at", "synced_at", "stale",
+            "created_at", "accepted_at", "synced_at", "stale", "order_key",
         ]
 
     @Test func `returns a mutation with every member of its result and its draft`() async throws {
@@ -22,6 +22,7 @@ import Testing
         draft["headers"] = #"{"accept-language":"nb"}"#
         draft["dependency_ids"] = "[\(first["id"] ?? "")]"
         draft["max_attempts"] = "3"
+        draft["order_key"] = #""visit 7""#
         draft["conflict_resolution"] = #""client_wins""#
         let pushed = try await fixture.ada.push([first, draft])
         let reply = try await fixture.ada.get("/v1/mutations/\(draft.id)")
@@ -47,6 +48,7 @@ import Testing
         #expect(mutation["accepted_at"]?.string == fixture.gateway.clock.now.rfc3339)
         #expect(mutation["synced_at"]?.string == fixture.gateway.clock.now.rfc3339)
         #expect(mutation["stale"]?.bool == false)
+        #expect(mutation["order_key"]?.string == "visit 7")
     }
 
     @Test func `returns a failure with its code and without a time of success`() async throws {

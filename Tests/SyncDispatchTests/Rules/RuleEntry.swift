@@ -30,6 +30,7 @@ struct RuleEntry: Sendable {
     var endpoint: [Value]?
     var dependencies: [UUID] = []
     var baseVersion: Int64?
+    var orderKey: String?
     var strategy: ConflictResolution?
     var maxAttempts = 10
     /// Set if a member is out of range, so that the entry itself is refused.
@@ -87,6 +88,7 @@ struct RuleEntry: Sendable {
             let list = dependencies.map { #""\#($0.lowercased)""# }.joined(separator: ",")
             members.append(#""dependency_ids":[\#(list)]"#)
         }
+        if let orderKey { members.append(#""order_key":"\#(orderKey)""#) }
         if let baseVersion { members.append(#""base_version":\#(baseVersion)"#) }
         if let strategy { members.append(#""conflict_resolution":"\#(strategy.rawValue)""#) }
         return "{" + members.joined(separator: ",") + "}"

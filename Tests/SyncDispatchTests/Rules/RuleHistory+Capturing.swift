@@ -40,6 +40,7 @@ extension RuleHistory {
         entry.payload = entry.operation == .delete ? nil : payload(entry, tenant, person)
         entry.endpoint = entry.type.isForwarded ? endpoint(entry, tenant, person) : nil
         entry.dependencies = dependencies(entry, tenant, person)
+        if generator.oneIn(4) { entry.orderKey = generator.pick(["a", "b", "A"]) }
         if generator.oneIn(3) { entry.strategy = generator.pick([.manual, .serverWins, .clientWins]) }
         if entry.type.isForwarded, generator.oneIn(4) { entry.maxAttempts = Int.random(in: 1...3, using: &generator) }
         entry.isInvalid = generator.oneIn(40)

@@ -69,6 +69,7 @@ extension RuleHistory {
                 entry.content = nextContent
                 entry.payload = [("n", .text("\(100 + nextContent)"))]
                 if entry.operation == .delete { entry.operation = .replace }
+                if generator.oneIn(3) { entry.orderKey = entry.orderKey == nil ? "a" : nil }
                 entry.isInvalid = false
             case 1:
                 entry.isInvalid.toggle()

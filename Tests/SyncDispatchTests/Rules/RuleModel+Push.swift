@@ -114,6 +114,7 @@ extension RuleModel {
             for id in entry.references where id != entry.local {
                 _ = try refer(to: id, rank, user, push, &dependsOn)
             }
+            dependOnOrderKey(entry, user, &dependsOn)
         } catch {
             refuseDependants(of: entry, user, &push)
             user.refusals[entry.key] = (push.device, outgoing.number, error.code)
@@ -178,6 +179,13 @@ extension RuleModel {
                 || (server != nil && (other.serverID ?? permanent(other.entry.local)) == server)
         }
         if let last = user.lane.last(where: { isSame($0) && !$0.status.isFinal }) { dependsOn.insert(last.entry.id) }
+    }
+
+    /// With the order by dependencies, a mutation depends on the last one with its order key (product rule 3).
+    private func dependOnOrderKey(_ entry: RuleEntry, _ user: User, _ dependsOn: inout Set<UUID>) {
+        guard inFlight != nil, let key = entry.orderKey else { return }
+        let last = user.lane.last { $0.entry.orderKey == key && !$0.status.isFinal }
+        if let last { dependsOn.insert(last.entry.id) }
     }
 
     private func judgeDependencies(

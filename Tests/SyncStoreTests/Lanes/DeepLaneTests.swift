@@ -161,6 +161,9 @@ import Testing
                 "ARRAY[0], \(arrays), ARRAY['task'], ARRAY[NULL::uuid], ARRAY['e1']", Store.hotSettings, 60
             ),
             (
+                GroupStatements.openByOrderKey, "ARRAY[0], \(arrays), ARRAY['k1']", Store.hotSettings, 60
+            ),
+            (
                 KnownIDs.statement,
                 "\(arrays), ARRAY['\(phone.device)'::uuid], ARRAY['task'], ARRAY['e1'], ARRAY[false]",
                 Store.hotSettings, 60

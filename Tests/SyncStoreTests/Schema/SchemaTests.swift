@@ -65,7 +65,7 @@ import Testing
         let hot = [
             LaneRows.lock, LaneRows.find, GroupStatements.devices, GroupStatements.deviceCounts,
             GroupStatements.mutationsByKey, GroupStatements.mutationsByID, GroupStatements.rejections,
-            GroupStatements.mappings,
+            GroupStatements.mappings, GroupStatements.openByOrderKey,
             EntityStatements.lockEntities, EntityStatements.lookAtEntities, GroupStatements.open,
             EntityStatements.lockBounded, EntityStatements.lookAtBounded, EntityStatements.lockOwnEntities,
             EntityStatements.lockRelated,
