@@ -118,8 +118,11 @@ extension PushVerdict {
             record.writeResultMembers(replayed: false, &contents, at: "/results/\(index)", to: &writer)
         case .replayed(let record):
             record.writeResultMembers(replayed: true, &contents, at: "/results/\(index)", to: &writer)
-        case .rejected(let problem): Self.writeRejected(entry(), problem.json, replayed: false, to: &writer)
-        case .rejectedBefore(let error): Self.writeRejected(entry(), error, replayed: true, to: &writer)
+        case .rejected(let problem):
+            contents.allowance.count(problem.errors.count)
+            Self.writeRejected(entry(), problem.json, replayed: false, to: &writer)
+        case .rejectedBefore(let error):
+            Self.writeRejected(entry(), contents.shortened(rejection: error), replayed: true, to: &writer)
         }
     }
 
@@ -190,6 +193,8 @@ package struct AnswerContents {
     private var room: Int
     /// The JSON Pointer to each entity in the response, and the entity's state at that place.
     private var places: [EntityKey: (place: String, state: [UInt8])] = [:]
+    /// The number of errors of rejected entries that the response may still list.
+    fileprivate var allowance = ErrorAllowance()
 
     /// - Parameter room: the maximum number of bytes of contents. Contents up to ``WorkBounds/small`` do not count.
     package init(room: Int = WorkBounds.answer) {
@@ -207,6 +212,32 @@ package struct AnswerContents {
         guard outline.isWhole, takes(error.count) else { return .cut(CurrentOutline.cut(error, place: nil)) }
         places[outline.key] = (pointer() + "/current", outline.state)
         return .whole
+    }
+
+    /// Returns the stored problem of a rejected entry, without the errors that the response has no room to list.
+    ///
+    /// The entries may have been rejected by several pushes, each of which listed as many errors as a response may have.
+    fileprivate mutating func shortened(rejection problem: [UInt8]) -> [UInt8] {
+        guard let root = (try? JSONTree(parsing: problem, limits: .widest))?.root, let members = root.members,
+            let errors = root["errors"]?.elements.map(Array.init)
+        else { return problem }
+        let listed = errors.prefix(allowance.nextEntry)
+        allowance.count(listed.count)
+        guard listed.count < errors.count else { return problem }
+        let omitted = Int64(errors.count - listed.count) + (root["errors_omitted"]?.int64 ?? 0)
+        return JSONWriter.object(capacity: problem.count) { writer in
+            for (name, value) in members where !name.equals("errors_omitted") {
+                writer.name(name.string)
+                guard name.equals("errors") else {
+                    writer.value(value)
+                    continue
+                }
+                writer.beginArray()
+                for error in listed { writer.value(error) }
+                writer.endArray()
+            }
+            writer.member("errors_omitted", omitted)
+        }
     }
 
     /// Returns whether the response has room for a value of this size. If it has, the room is taken.

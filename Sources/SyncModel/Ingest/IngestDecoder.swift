@@ -4,13 +4,13 @@ package import JSONText
 
 /// Reads one event of a batch, and checks the rules that can be checked without stored data.
 ///
-/// The decoder reports all errors of the event, not only the first.
+/// The decoder reports all errors up to the limit in ``ErrorBounds``, not only the first.
 package struct IngestDecoder {
     /// The JSON Pointer to the event.
     private let place: String
     private let form: Form
     private let limits: IntakeLimits
-    private var problems: [ProblemDetail] = []
+    private var errors: EntryErrors
     private var seen: Set<ByteExactString> = []
 
     private var eventID: String?
@@ -47,16 +47,29 @@ package struct IngestDecoder {
         }
     }
 
-    private init(place: String, form: Form, limits: IntakeLimits) {
+    private init(place: String, form: Form, limits: IntakeLimits, errorLimit: Int) {
+        errors = EntryErrors(limit: errorLimit)
         self.place = place
         self.form = form
         self.limits = limits
     }
 
-    package static func decode(_ value: JSONValue, index: Int, limits: IntakeLimits, hasDefects: Bool)
-        -> IngestRequest.Entry
-    {
-        decode(value, place: "/events/\(index)", form: .event, limits: limits, hasDefects: hasDefects)
+    /// - Parameter errorLimit: the maximum number of errors that the event's problem lists.
+    package static func decode(
+        _ value: JSONValue,
+        index: Int,
+        limits: IntakeLimits,
+        hasDefects: Bool,
+        errorLimit: Int = ErrorBounds.perEntry
+    ) -> IngestRequest.Entry {
+        decode(
+            value,
+            place: "/events/\(index)",
+            form: .event,
+            limits: limits,
+            hasDefects: hasDefects,
+            errorLimit: errorLimit
+        )
     }
 
     package static func decode(
@@ -64,9 +77,10 @@ package struct IngestDecoder {
         place: String,
         form: Form,
         limits: IntakeLimits,
-        hasDefects: Bool
+        hasDefects: Bool,
+        errorLimit: Int = ErrorBounds.perEntry
     ) -> IngestRequest.Entry {
-        var decoder = IngestDecoder(place: place, form: form, limits: limits)
+        var decoder = IngestDecoder(place: place, form: form, limits: limits, errorLimit: errorLimit)
         decoder.read(value)
         if hasDefects { decoder.reportDefects(in: value) }
         return IngestRequest.Entry(eventID: decoder.eventID, event: decoder.finish())
@@ -81,15 +95,14 @@ package struct IngestDecoder {
             let member = name.string
             seen.insert(member)
             if !read(member, value) {
-                let what = form == .event ? "an event" : "a line"
+                let what = "\(form == .event ? "an event" : "a line"): \(form.names)"
                 let isSuggesting = unknownCount < UnknownMember.suggestions
                 unknownCount += 1
-                let detail = UnknownMember.detail(
-                    member,
-                    of: "\(what): \(form.names)",
-                    isSuggesting: isSuggesting
+                report(
+                    JSONPointer.member(member),
+                    Rule.unknownMember,
+                    UnknownMember.detail(member, of: what, isSuggesting: isSuggesting)
                 )
-                report(JSONPointer.member(member), Rule.unknownMember, detail)
             }
         }
         for member in form.required where !seen.contains(member) {
@@ -194,6 +207,8 @@ package struct IngestDecoder {
             return report("/document", Rule.payload, "document must be an object")
         }
         do throws(ContentRules.Violation) {
+            var limits = limits
+            limits.payloadBytes = min(limits.payloadBytes, BuiltInStore.maximumDocumentBytes)
             document = try ContentRules.payload(value, limits: limits)
         } catch {
             report("/document", error.rule, error.detail.replacing("payload", with: "document"))
@@ -214,15 +229,18 @@ package struct IngestDecoder {
         }
     }
 
-    private mutating func report(_ pointer: String, _ rule: String, _ detail: String) {
-        problems.append(ProblemDetail(pointer: place + pointer, rule: rule, detail: detail))
+    private mutating func report(
+        _ pointer: @autoclosure () -> String,
+        _ rule: String,
+        _ detail: @autoclosure () -> String
+    ) {
+        let place = place
+        errors.append(ProblemDetail(pointer: place + pointer(), rule: rule, detail: detail()))
     }
 
     private func finish() -> Result<IngestEvent, Problem> {
-        guard problems.isEmpty, let entityType, let entityID, let operation, eventID != nil || form == .line else {
-            let first = problems.first?.detail ?? "the event is incomplete"
-            let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""
-            return .failure(Problem(.validationFailed, first + more, errors: problems))
+        guard errors.isEmpty, let entityType, let entityID, let operation, eventID != nil || form == .line else {
+            return .failure(errors.problem(or: "the event is incomplete"))
         }
         let document = document.map { Array($0.raw) }
         var event = IngestEvent(

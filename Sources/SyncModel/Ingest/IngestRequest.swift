@@ -15,6 +15,11 @@ public struct IngestRequest: Sendable {
             self.eventID = eventID
             self.event = event
         }
+
+        /// The number of errors that the entry's problem lists; 0 for a valid event.
+        package var listedErrors: Int {
+            if case .failure(let problem) = event { problem.errors.count } else { 0 }
+        }
     }
 
     /// The entries, in request order.
@@ -57,8 +62,17 @@ public struct IngestRequest: Sendable {
             throw Problem(.payloadTooLarge, detail + "; send them in several batches")
         }
         let hasDefects = tree.root.hasDefects
+        var allowance = ErrorAllowance()
         entries = events.enumerated().map { index, value in
-            IngestDecoder.decode(value, index: index, limits: limits, hasDefects: hasDefects)
+            let entry = IngestDecoder.decode(
+                value,
+                index: index,
+                limits: limits,
+                hasDefects: hasDefects,
+                errorLimit: allowance.nextEntry
+            )
+            allowance.count(entry.listedErrors)
+            return entry
         }
         bodyBytes = body.count
         firstIndex = 0

@@ -11,18 +11,14 @@ struct MutationDecoder {
     private let index: Int
     private let device: UUID
     private let limits: IntakeLimits
-    private var problems: [ProblemDetail] = []
-    /// The maximum number of errors that `problems` lists.
-    private let errorLimit: Int
-    /// The number of errors beyond ``errorLimit``.
-    private var omitted = 0
+    private var errors: EntryErrors
     /// Whether the whole content could be read. Content that could be read may nevertheless be invalid.
     private var isContentRead = true
 
     private var content = MutationContent()
 
     private init(index: Int, device: UUID, limits: IntakeLimits, errorLimit: Int) {
-        self.errorLimit = errorLimit
+        errors = EntryErrors(limit: errorLimit)
         self.index = index
         self.device = device
         self.limits = limits
@@ -51,13 +47,13 @@ struct MutationDecoder {
         var unknownCount = 0
         members.forEach { name, value in
             guard let member = MutationMember(name) else {
-                guard problems.count < errorLimit else {
-                    omitted += 1
-                    return
-                }
-                let detail = Self.unknown(name.string, isSuggesting: unknownCount < UnknownMember.suggestions)
+                let isSuggesting = unknownCount < UnknownMember.suggestions
                 unknownCount += 1
-                return report(JSONPointer.member(name.string), Rule.unknownMember, detail)
+                return report(
+                    JSONPointer.member(name.string),
+                    Rule.unknownMember,
+                    Self.unknown(name.string, isSuggesting: isSuggesting)
+                )
             }
             seen.insert(member)
             read(member, value)
@@ -215,19 +211,20 @@ struct MutationDecoder {
         report(pointer, rule, detail)
     }
 
-    private mutating func report(_ pointer: String, _ rule: String, _ detail: String) {
-        guard problems.count < errorLimit else {
-            omitted += 1
-            return
-        }
-        problems.append(ProblemDetail(pointer: "/mutations/\(index)" + pointer, rule: rule, detail: detail))
+    private mutating func report(
+        _ pointer: @autoclosure () -> String,
+        _ rule: String,
+        _ detail: @autoclosure () -> String
+    ) {
+        let index = index
+        errors.append(ProblemDetail(pointer: "/mutations/\(index)" + pointer(), rule: rule, detail: detail()))
     }
 
     private func finish() -> PushEntry {
         let entity = content.entity(on: device)
         // the content of the entry, even if it breaks rules; nil if a part of the content could not be read
         let said = isContentRead ? Mutation(content, entity) : nil
-        let isValid = problems.isEmpty && content.createdAt != nil && said != nil
+        let isValid = errors.isEmpty && content.createdAt != nil && said != nil
         return PushEntry(
             index: index,
             id: content.id,
@@ -235,17 +232,8 @@ struct MutationDecoder {
             sequenceNumber: content.sequenceNumber,
             attemptedCreate: content.operation == .create ? entity?.reference : nil,
             said: said,
-            refusal: isValid ? nil : problem
+            refusal: isValid ? nil : errors.problem(or: "the mutation is incomplete")
         )
-    }
-
-    private var problem: Problem {
-        let first = problems.first?.detail ?? "the mutation is incomplete"
-        let others = problems.count + omitted - 1
-        let more = others > 0 ? " (and \(others) more)" : ""
-        var problem = Problem(.validationFailed, first + more, errors: problems)
-        problem.omittedErrors = omitted
-        return problem
     }
 }
 

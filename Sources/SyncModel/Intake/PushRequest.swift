@@ -31,7 +31,7 @@ public struct PushRequest: Sendable {
         let hasDefects = tree.root.hasDefects
         deviceID = envelope.deviceID
         afterSequence = envelope.afterSequence
-        var listed = 0
+        var allowance = ErrorAllowance()
         entries = envelope.mutations.enumerated().map { index, value in
             let entry = MutationDecoder.decode(
                 value,
@@ -39,9 +39,9 @@ public struct PushRequest: Sendable {
                 device: envelope.deviceID,
                 limits: limits,
                 hasDefects: hasDefects,
-                errorLimit: max(1, min(ErrorBounds.perEntry, ErrorBounds.perRequest - listed))
+                errorLimit: allowance.nextEntry
             )
-            listed += entry.refusal?.errors.count ?? 0
+            allowance.count(entry.refusal?.errors.count ?? 0)
             return entry
         }
         bodyBytes = body.count

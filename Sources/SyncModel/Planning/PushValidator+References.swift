@@ -146,8 +146,11 @@ extension PushValidator {
     /// since.
     func judgeHeaders(of mutation: Mutation, index: Int) throws(Problem) {
         guard let headers = mutation.headers else { return }
-        let errors = HeaderRules.refused(headers, by: upstream, pointer: "/mutations/\(index)/headers")
-        if let first = errors.first { throw Problem(.validationFailed, first.detail, errors: errors) }
+        var errors = EntryErrors(limit: errorAllowance.nextEntry)
+        for error in HeaderRules.refused(headers, by: upstream, pointer: "/mutations/\(index)/headers") {
+            errors.append(error)
+        }
+        if !errors.isEmpty { throw errors.problem(or: "a header is not allowed") }
     }
 
     func judgeIdentity(of mutation: Mutation, in judged: inout ValidatedMutation) throws(Problem) {

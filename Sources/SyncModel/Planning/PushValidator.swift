@@ -41,6 +41,9 @@ struct PushValidator {
     /// The record is either a mutation or a refusal.
     var newCount: Int { accepted.count + rejections.count }
 
+    /// The number of errors that the entries of the push may still list.
+    private(set) var errorAllowance = ErrorAllowance()
+
     /// The creates of the push by client id, with each create's entity type and rank in the running order.
     ///
     /// An invalid create has the rank -1.
@@ -104,6 +107,7 @@ struct PushValidator {
 
     private mutating func judgeInvalid(_ entry: PushEntry) {
         guard let problem = entry.refusal else { return }
+        errorAllowance.count(problem.errors.count)
         // the entry may repeat a mutation that was accepted when the limits were higher; such a repeat is not refused
         let repeated = entry.said.flatMap { said in
             snapshot.knownByKey[said.idempotencyKey] == nil ? nil : repetition(of: said, index: entry.index)
@@ -244,6 +248,7 @@ struct PushValidator {
     }
 
     private mutating func reject(_ problem: Problem, _ mutation: Mutation, index: Int) {
+        errorAllowance.count(problem.errors.count)
         refuseDependants(of: mutation)
         reject(
             problem,

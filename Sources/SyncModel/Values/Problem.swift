@@ -178,6 +178,8 @@ public enum ErrorBounds {
     /// The maximum number of errors for one request in total.
     ///
     /// After this limit is reached, a refused entry lists only its first error.
+    ///
+    /// The limit applies to a push, a batch of events, and the items of a message or a page.
     public static let perRequest = 500
     /// The maximum number of errors in any problem.
     public static let perProblem = 1_000
@@ -199,5 +201,48 @@ public enum ErrorBounds {
         while let last = bytes.last, last & 0xC0 == 0x80 { bytes.removeLast() }
         if let last = bytes.last, last >= 0xC0 { bytes.removeLast() }
         return String(decoding: bytes, as: UTF8.self) + mark
+    }
+}
+
+/// The number of errors that the entries of one request may still list (``ErrorBounds/perRequest``).
+package struct ErrorAllowance {
+    private var listed = 0
+
+    package init() {}
+
+    /// The maximum number of errors that the next entry lists. Each entry lists at least its first error.
+    package var nextEntry: Int { max(1, min(ErrorBounds.perEntry, ErrorBounds.perRequest - listed)) }
+
+    /// Counts the errors that an entry lists.
+    package mutating func count(_ errors: Int) { listed += errors }
+}
+
+/// The errors of one entry of a request. The first errors are listed, and the others are counted.
+struct EntryErrors {
+    private(set) var listed: [ProblemDetail] = []
+    private var omitted = 0
+    private let limit: Int
+
+    /// - Parameter limit: the maximum number of listed errors.
+    init(limit: Int) { self.limit = limit }
+
+    var isEmpty: Bool { listed.isEmpty && omitted == 0 }
+    /// Whether further errors are only counted.
+    var isFull: Bool { listed.count >= limit }
+
+    /// Adds an error. Its text is not made if the list is full.
+    mutating func append(_ error: @autoclosure () -> ProblemDetail) {
+        if isFull { omitted += 1 } else { listed.append(error()) }
+    }
+
+    /// Returns the problem `validation_failed` with the listed errors.
+    ///
+    /// - Parameter fallback: the detail if there are no errors.
+    func problem(or fallback: String) -> Problem {
+        let others = listed.count + omitted - 1
+        let more = others > 0 ? " (and \(others) more)" : ""
+        var problem = Problem(.validationFailed, (listed.first?.detail ?? fallback) + more, errors: listed)
+        problem.omittedErrors = omitted
+        return problem
     }
 }

@@ -236,6 +236,33 @@ import Testing
         #expect(strict.json?["errors_omitted"]?.int64 ?? 0 > 0)
     }
 
+    @Test func `a push with thousands of forbidden headers gets a limited total number of errors`() async throws {
+        let fixture = try await TwoTenantFixture()
+        let headers = "{" + (0..<30).map { #""x-h\#($0)":"v""# }.joined(separator: ",") + "}"
+        let drafts = (0..<400).map { _ in fixture.ada.create().with(["headers": headers]) }
+        let reply = try await fixture.ada.push(drafts)
+        #expect(reply.statuses == Array(repeating: "rejected", count: 400))
+        let errors = reply.results.compactMap { $0["error"] }
+        #expect(errors.reduce(0) { $0 + $1.errors.count } <= ErrorBounds.perRequest + 400)
+        #expect(errors.allSatisfy { $0.errors.count + Int($0["errors_omitted"]?.int64 ?? 0) == 30 })
+    }
+
+    @Test func `repeats of entries that several pushes rejected get a limited total number of errors`() async throws {
+        let fixture = try await TwoTenantFixture()
+        let more = Dictionary(uniqueKeysWithValues: (0..<100).map { ("member_\($0)", "1") })
+        let drafts = (0..<75).map { _ in fixture.ada.create().with(more) }
+        for start in stride(from: 0, to: 75, by: 25) {
+            let reply = try await fixture.ada.push(Array(drafts[start..<start + 25]))
+            #expect(reply.results.allSatisfy { $0["error"]?.errors.count == ErrorBounds.perEntry })
+        }
+        let repeated = try await fixture.ada.push(drafts)
+        #expect(repeated.results.allSatisfy { $0["replayed"]?.bool == true })
+        let errors = repeated.results.compactMap { $0["error"] }
+        #expect(errors.reduce(0) { $0 + $1.errors.count } <= ErrorBounds.perRequest + 75)
+        #expect(errors.allSatisfy { $0.errors.count + Int($0["errors_omitted"]?.int64 ?? 0) == 100 })
+        #expect(errors.allSatisfy { $0["code"]?.string == "validation_failed" })
+    }
+
     @Test func `discarding a conflict with many dependents stores their entity once`() async throws {
         let fixture = try await TwoTenantFixture()
         let server = try await Self.document(fixture)

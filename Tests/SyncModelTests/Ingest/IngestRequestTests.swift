@@ -76,6 +76,42 @@ import Testing
         #expect(found.errors.map(\.pointer) == pointers.map { "/events/0" + $0 }, "\(found.errors)")
     }
 
+    /// Unknown members, repeated members, and strings that cannot be stored. Each event has at least 50 errors.
+    private static let invalidMembers: [String] = {
+        let unknown: [String] = (0..<60).map { "\"m\($0)\":1" }
+        let repeated = [String](repeating: #""event_id":"e""#, count: 60)
+        let texts = [String](repeating: #""\u0000""#, count: 60)
+        return [
+            unknown.joined(separator: ","), repeated.joined(separator: ","),
+            #""document":[\#(texts.joined(separator: ","))]"#,
+        ]
+    }()
+
+    @Test(arguments: invalidMembers)
+    func `a batch of invalid events lists a limited number of errors in total`(members: String) throws {
+        let events = (0..<400).map { _ in "{\(good),\(members)}" }.joined(separator: ",")
+        let problems = try request(#"{"events":[\#(events)]}"#).entries.compactMap { entry in
+            if case .failure(let problem) = entry.event { problem } else { nil }
+        }
+        #expect(problems.count == 400)
+        #expect(problems[0].errors.count == ErrorBounds.perEntry && problems[399].errors.count == 1)
+        #expect(problems.reduce(0) { $0 + $1.errors.count } <= ErrorBounds.perRequest + 400)
+        #expect(problems.allSatisfy { $0.errors.count + $0.omittedErrors >= 50 })
+        #expect(problems.allSatisfy { $0.detail.hasSuffix(" (and \($0.errors.count + $0.omittedErrors - 1) more)") })
+    }
+
+    @Test func `a document larger than a stored document may be is refused under every limit of payloads`() throws {
+        var limits = IntakeLimits()
+        (limits.bodyBytes, limits.payloadBytes) = (4_194_304, 4_194_304)
+        for (count, isValid) in [(1_048_576 - 8, true), (1_048_576 - 7, false)] {
+            let document = #"{"a":"\#(String(repeating: "x", count: count))"}"#
+            let body = #"{"events":[{\#(good),"operation":"upsert","document":\#(document)}]}"#
+            let entry = try #require(request(body, limits).entries.first)
+            let isAccepted = (try? entry.event.get()) != nil
+            #expect(isAccepted == isValid)
+        }
+    }
+
     @Test func `documents have the limits of payloads`() throws {
         var limits = IntakeLimits()
         limits.payloadBytes = 20

@@ -22,12 +22,16 @@ struct EventMaker {
     /// The place of the item in the body.
     let place: String
     let limits: IntakeLimits
+    /// The maximum number of errors that the problem of a refused event lists.
+    let errorLimit: Int
+    /// The errors of members, at most one for each member of a rule.
     private var problems: [ProblemDetail] = []
 
-    init(rule: MappingRule, place: String, limits: IntakeLimits) {
+    init(rule: MappingRule, place: String, limits: IntakeLimits, errorLimit: Int) {
         self.rule = rule
         self.place = place
         self.limits = limits
+        self.errorLimit = errorLimit
     }
 
     /// The maximum length of an id or a time, in bytes. A longer value is refused without being copied. Valid values
@@ -55,7 +59,13 @@ struct EventMaker {
             maker.report("document", Rule.payload, "the event cannot be read: \(error)")
             return maker.refusal(name)
         }
-        let entry = IngestDecoder.decode(tree.root, index: 0, limits: limits, hasDefects: tree.root.hasDefects)
+        let entry = IngestDecoder.decode(
+            tree.root,
+            index: 0,
+            limits: limits,
+            hasDefects: tree.root.hasDefects,
+            errorLimit: errorLimit
+        )
         switch entry.event {
         case .success(let event):
             guard name == nil else { return entry }
@@ -75,10 +85,10 @@ struct EventMaker {
     private func refusal(_ name: String?) -> IngestRequest.Entry {
         let first = problems.first?.detail ?? "the event is incomplete"
         let more = problems.count > 1 ? " (and \(problems.count - 1) more)" : ""
-        return IngestRequest.Entry(
-            eventID: name,
-            event: .failure(Problem(.validationFailed, first + more, errors: problems))
-        )
+        let listed = Array(problems.prefix(errorLimit))
+        var problem = Problem(.validationFailed, first + more, errors: listed)
+        problem.omittedErrors = problems.count - listed.count
+        return IngestRequest.Entry(eventID: name, event: .failure(problem))
     }
 
     private mutating func report(_ member: String, _ rule: String, _ detail: String) {

@@ -39,6 +39,7 @@ package struct SourceMapping: TableObject, Hashable {
         var values = MappedValues(body: body)
         var found = MappedEvents()
         var bytes = 0
+        var allowance = ErrorAllowance()
         for (index, item) in items.enumerated() {
             let place = events.map { "\($0.pointer)/\(index)" } ?? ""
             values.select(item)
@@ -46,8 +47,14 @@ package struct SourceMapping: TableObject, Hashable {
                 found.ignored += 1
                 continue
             }
-            let maker = EventMaker(rule: rules[number], place: place, limits: limits)
+            let maker = EventMaker(
+                rule: rules[number],
+                place: place,
+                limits: limits,
+                errorLimit: allowance.nextEntry
+            )
             let (entry, added) = maker.entry(&values, id: events == nil ? id : id.ofItem(index))
+            allowance.count(entry.listedErrors)
             bytes += added
             guard bytes <= body.rawCount + Self.repeatedBytes else {
                 let detail = "the documents of its events repeat more than \(Self.repeatedBytes) bytes of this message"

@@ -59,6 +59,21 @@ import Testing
         }
     }
 
+    @Test func `a message of invalid items lists a limited number of errors in total`() throws {
+        let mapping = """
+            {"events": "/items", "rules": [{"entity_type": "contact", "operation": "upsert", "id": "/id",
+              "version": "/id", "document": "/d"}]}
+            """
+        let texts = Array(repeating: #""\u0000""#, count: 60).joined(separator: ",")
+        let items = (0..<400).map { #"{"id":\#($0),"d":{"a":[\#(texts)]}}"# }.joined(separator: ",")
+        let problems = try Self.map(mapping, #"{"items":[\#(items)]}"#).entries.compactMap { entry in
+            if case .failure(let problem) = entry.event { problem } else { nil }
+        }
+        #expect(problems.count == 400 && problems[0].errors.count == ErrorBounds.perEntry)
+        #expect(problems.reduce(0) { $0 + $1.errors.count } <= ErrorBounds.perRequest + 400)
+        #expect(problems.allSatisfy { $0.errors.count + $0.omittedErrors >= 60 })
+    }
+
     @Test func `the first matching rule creates the event, with all its members`() throws {
         let body = """
             {"type": "contact.updated", "timestamp": "2026-11-20T07:00:00Z",
