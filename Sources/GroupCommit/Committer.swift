@@ -28,6 +28,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     private struct CurrentGroup {
         var jobs: [Work.Job] = []
+        let startedAt = ContinuousClock.now
         /// The lock conflict or time-out of the last attempt to commit the group.
         var failure: PostgresError?
     }
@@ -103,18 +104,40 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         }
     }
 
+    /// The time of the database's last answer to this committer; nil if there is no such answer.
+    var lastAnswerAt: ContinuousClock.Instant? { connection.lastAnswerAt }
+
     /// Answers jobs that have waited too long, either in the queue or for a response from the database.
-    func expire(after age: Duration) {
+    ///
+    /// - Parameter answeredAt: the time of the database's last answer to any committer. If a job was queued before, the
+    ///   database can be reached, and the job waited for the work of other jobs.
+    func expire(after age: Duration, databaseAnsweredAt answeredAt: ContinuousClock.Instant?) {
         let now = ContinuousClock.now
-        let (late, failure) = current.withLock { current in
-            (current.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }, current.failure)
-        }
+        let group = current.withLock { $0 }
+        let late = group.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }
         if !late.isEmpty {
-            // a known failure, such as a lock of another session, shows that the database does respond
-            let problem = failure.map { work.problem($0) } ?? .storeUnavailable
+            let problem = lateness(of: group, at: now)
             for job in late { job.refuse(problem) }
         }
-        for job in queue.expired(age, now: now) { job.refuse(Problem.storeUnavailable) }
+        for job in queue.expired(age, now: now) {
+            let isReached = answeredAt.map { $0 > job.enqueuedAt } ?? false
+            job.refuse(isReached ? .overloaded("too many writes are waiting") : .storeUnavailable)
+        }
+    }
+
+    /// Returns the problem of a group whose jobs cannot wait longer for the database.
+    ///
+    /// A heavy job that is alone and has had the time of a statement gets the same problem as after a statement that the
+    /// database ended. Otherwise the answer would depend on which of the two times passes first.
+    private func lateness(of group: CurrentGroup, at now: ContinuousClock.Instant) -> Problem {
+        // a known failure, such as a lock of another session, shows that the database does respond
+        let isReached = group.failure != nil || connection.lastAnswerAt.map { $0 > group.startedAt } ?? false
+        guard isReached else { return .storeUnavailable }
+        let error = group.failure ?? PostgresError(.timedOut, "the statements took longer than the jobs may wait")
+        guard worker == queue.workers, group.jobs.count == 1, let job = group.jobs.first, !error.isRetryable,
+            now - group.startedAt >= connection.statementTimeout
+        else { return work.problem(error) }
+        return work.problem(error, ofLone: job)
     }
 
     // MARK: - One group

@@ -20,8 +20,8 @@ package final class Committers<Work: GroupTransaction>: Service {
     ///   - count: the number of committers of light jobs; each has its own connection.
     ///   - hasHeavyWorker: whether one more committer commits heavy jobs.
     ///   - limits: the limits of a group.
-    ///   - timeout: the time after which a job that is queued or waits for the database is answered
-    ///     `store_unavailable`.
+    ///   - timeout: the time after which a job that is queued or waits for the database is refused. The problem is
+    ///     `store_unavailable` if the database has not answered since then.
     package init(
         _ count: Int,
         doing work: Work,
@@ -92,8 +92,9 @@ package final class Committers<Work: GroupTransaction>: Service {
                 // while the database does not respond, this task answers jobs in time
                 await withTaskCancellationOrGracefulShutdownHandler {
                     while !Task.isCancelled, !Task.isShuttingDownGracefully {
+                        let answeredAt = self.committers.compactMap(\.lastAnswerAt).max()
                         for committer in self.committers {
-                            committer.expire(after: self.timeout)
+                            committer.expire(after: self.timeout, databaseAnsweredAt: answeredAt)
                             committer.probeIfDue(at: .now)
                         }
                         try? await Task.sleep(for: .milliseconds(250))
