@@ -219,27 +219,52 @@ extension JSONValue {
             var writer = JSONWriter(capacity: 0)
             // everything before this byte has already been copied or replaced
             var done = node.range.lowerBound
-            var edit = 0
-            func put(_ new: JSONReplacement, _ node: JSONNode) {
+            forEachReplacement(in: source, edits, replacement) { new, node in
                 guard !node.isWritten(as: new, in: source.bytes) else { return }
                 if writer.bytes.isEmpty { writer.bytes.reserveCapacity(rawCount + 64) }
                 writer.bytes.append(contentsOf: source.text(done..<node.range.lowerBound))
                 writer.replacement(new)
                 done = node.range.upperBound
             }
-            for index in index..<source[index].after {
-                if edit < edits.count, edits[edit].value.index == index {
-                    put(edits[edit].replacement, source[index])
-                    edit += 1
-                } else if source[index].isUUID, let uuid = source[index].uuid(in: source.bytes),
-                    let new = replacement(uuid)
-                {
-                    put(new, source[index])
-                }
-            }
             if writer.bytes.isEmpty { return nil }
             writer.bytes.append(contentsOf: source.text(done..<node.range.upperBound))
             return writer.bytes
+        }
+    }
+
+    /// Returns the number of bytes of the text that ``rewritten(_:_:)`` returns, without creating the text.
+    ///
+    /// If nothing changes, the result is ``rawCount``.
+    public func rewrittenCount(
+        _ edits: [JSONEdit],
+        _ replacement: (UUID) -> JSONReplacement? = { _ in nil }
+    ) -> Int {
+        storage.withSource { source in
+            var count = rawCount
+            forEachReplacement(in: source, edits, replacement) { new, node in
+                count += new.count - node.range.count
+            }
+            return count
+        }
+    }
+
+    /// Calls `body` with each replacement and the node that it replaces, in document order.
+    private func forEachReplacement(
+        in source: JSONSource,
+        _ edits: [JSONEdit],
+        _ replacement: (UUID) -> JSONReplacement?,
+        _ body: (JSONReplacement, JSONNode) -> Void
+    ) {
+        var edit = 0
+        for index in index..<source[index].after {
+            if edit < edits.count, edits[edit].value.index == index {
+                body(edits[edit].replacement, source[index])
+                edit += 1
+            } else if source[index].isUUID, let uuid = source[index].uuid(in: source.bytes),
+                let new = replacement(uuid)
+            {
+                body(new, source[index])
+            }
         }
     }
 }

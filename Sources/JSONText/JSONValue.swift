@@ -189,6 +189,15 @@ extension JSONNode {
     }
 }
 
+extension JSONReplacement {
+    /// The number of bytes of the replacement as JSON.
+    var count: Int {
+        var writer = JSONWriter(capacity: 64)
+        writer.replacement(self)
+        return writer.bytes.count
+    }
+}
+
 extension JSONWriter {
     /// Writes a replacement without a preceding comma, because the surrounding text already contains the comma.
     mutating func replacement(_ replacement: JSONReplacement) {

@@ -60,6 +60,7 @@ struct RewritingTests {
             let result = try bytes.map { try JSONTree(parsing: $0).root } ?? root
             #expect(Model(result).lowercasingUUIDs == model.replacing(mapping), "seed \(seed)")
             #expect(result.rewritten { mapping[$0] } == nil, "seed \(seed)")
+            #expect(root.rewrittenCount([]) { mapping[$0] } == bytes?.count ?? root.rawCount, "seed \(seed)")
         }
     }
 }

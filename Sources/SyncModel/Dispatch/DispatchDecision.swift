@@ -103,18 +103,33 @@ extension DispatchDecision {
     /// The body with server ids: the mutation's payload or, if the request overrides a conflict, the override's body.
     ///
     /// - Throws: `dependency_rejected` if a relation contains a local id that has no server id. The local id is not
-    ///   sent, because on another device the same number may identify another entity.
+    ///   sent, because on another device the same number may identify another entity. `validation_failed` if the server
+    ///   ids would make the body too large.
     func body(instead sent: [UInt8]?) throws(Problem) -> [UInt8]? {
         let type = surroundings.type
         if let sent, !type.holdsLocalIDs { return sent }
         guard let payload = mutation.payload, let root = try? JSONTree(parsing: payload).root else { return sent }
         let related = type.localReferences(in: root, on: mutation.deviceID)
+        if sent == nil { try checkSize(of: root, related) }
         guard let sent else { return try resolver.payload(root, related, unresolved: unresolved) ?? payload }
         // if a local id was unresolved when the override was stored, its body contains the UUID that represents the
         // local id
         let replacements = try resolver.replacements(of: related, unresolved: unresolved)
         guard !replacements.isEmpty, let root = try? JSONTree(parsing: sent, limits: .widest).root else { return sent }
         return root.rewritten { replacements[$0] } ?? sent
+    }
+
+    /// Refuses a payload that server ids in place of client ids would make too large, before the payload is rewritten.
+    private func checkSize(of payload: JSONValue, _ related: [LocalReference]) throws(Problem) {
+        // usually there are no ids to replace
+        let replacesIDs = !mutation.references.ids.isEmpty || !related.isEmpty
+        guard replacesIDs,
+            resolver.payloadBytes(payload, related) > max(planner.bodyLimit, payload.rawCount)
+        else { return }
+        let detail =
+            "with server ids in place of client ids, its payload would have more than \(planner.bodyLimit) bytes; "
+            + "send a smaller payload"
+        throw Problem(.validationFailed, pointer: "/payload", rule: Rule.payload, detail)
     }
 
     private func unresolved(_ reference: LocalReference) throws(Problem) -> JSONReplacement {
@@ -154,8 +169,8 @@ extension DispatchDecision {
         // the client's own id is never used, because at the upstream it may be the id of another entity
         let path = try route.path.path(id: own, payload: payload)
         let routed = route.body.map { RoutedBody($0, id: own, payload: content, root: payload) }
-        if let bytes = routed?.bytes, bytes > planner.routedBodyLimit {
-            let detail = "the body of its route would have more than \(planner.routedBodyLimit) bytes"
+        if let bytes = routed?.bytes, bytes > planner.bodyLimit {
+            let detail = "the body of its route would have more than \(planner.bodyLimit) bytes"
             throw Problem(.validationFailed, detail)
         }
         var request = request(route.method, path, routed == nil ? content : nil, upstream)

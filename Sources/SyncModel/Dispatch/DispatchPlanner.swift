@@ -23,12 +23,13 @@ public struct DispatchPlanner: Sendable {
 
     /// The length of lanes' leases. Requests time out well before a lease expires.
     let lease: LaneLease
-    /// The maximum size, in bytes, of a body that is made from a route's template.
-    let routedBodyLimit: Int
+    /// The maximum size, in bytes, of a body that is made from a route's template, or that server ids in place of client
+    /// ids enlarge.
+    let bodyLimit: Int
 
-    public init(leaseSeconds: Double, routedBodyLimit: Int = WorkBounds.routedBody) {
+    public init(leaseSeconds: Double, bodyLimit: Int = WorkBounds.madeBody) {
         lease = LaneLease(seconds: leaseSeconds)
-        self.routedBodyLimit = routedBodyLimit
+        self.bodyLimit = bodyLimit
     }
 
     /// - Parameter heldUntil: the end of the circuit breaker's pause; nil if the upstream's circuit is closed.

@@ -20,7 +20,14 @@ public struct ReplayPreview: Sendable {
     /// The upstream's base URL. The path of the request is below this URL.
     public let baseURL: String
     public let idempotencyKey: UUID
+    /// The places at which permanent ids replaced client ids, at most ``placeLimit``.
     public let rewritten: [Rewrite]
+
+    /// The maximum number of places in ``rewritten``.
+    ///
+    /// Without this bound, an answer about a small payload with thousands of ids below a long name would have hundreds of
+    /// megabytes. For the same reason, long pointers are truncated (``ErrorBounds/pointer``).
+    public static let placeLimit = 1_000
 
     /// Creates the preview; nil if there is no request to show.
     ///
@@ -30,7 +37,7 @@ public struct ReplayPreview: Sendable {
     /// - Parameter surroundings: the inputs of the decision. Their `mappings` must contain every client id of the
     ///   content for which a permanent id is known.
     public init?(of mutation: QueuedMutation, _ surroundings: DispatchPlanner.LaneContext, now: Timestamp) {
-        let planner = DispatchPlanner(leaseSeconds: 3_600, routedBodyLimit: WorkBounds.answer)
+        let planner = DispatchPlanner(leaseSeconds: 3_600, bodyLimit: WorkBounds.answer)
         var (queued, surroundings) = (mutation, surroundings)
         queued.nextRetryAt = nil
         surroundings.organization.upstream?.pause = nil
@@ -75,11 +82,15 @@ public struct ReplayPreview: Sendable {
             let root = try? JSONTree(parsing: payload).root
         else { return found }
         for place in surroundings.type.localReferences(in: root, on: mutation.deviceID) {
+            guard found.count < placeLimit else { return found }
             guard let known = resolved(place.clientID) else { continue }
-            found.append(rewrite(place.place.pointer, ServerID(place.id.number), known))
+            let pointer = ErrorBounds.cut(place.place.pointer, to: ErrorBounds.pointer)
+            found.append(rewrite(pointer, ServerID(place.id.number), known))
         }
-        root.visitUUIDs(at: "") { id, pointer in
+        _ = root.visitUUIDs(at: "") { id, pointer in
+            guard found.count < placeLimit else { return false }
             if let known = resolved(id) { found.append(rewrite(pointer, ServerID(id), known)) }
+            return true
         }
         return found
     }
@@ -112,15 +123,22 @@ extension QueuedMutation {
 }
 
 extension JSONValue {
-    /// Visits every string in the form of a UUID within this value, with its JSON Pointer.
-    fileprivate func visitUUIDs(at pointer: String, _ visit: (UUID, String) -> Void) {
-        if let uuid {
-            visit(uuid, pointer)
-        } else if let members {
-            for (name, value) in members { value.visitUUIDs(at: pointer + JSONPointer.member(name.string), visit) }
-        } else if let elements {
-            for (place, value) in elements.enumerated() { value.visitUUIDs(at: "\(pointer)/\(place)", visit) }
+    /// Visits the strings in the form of a UUID within this value, with their JSON Pointers, until `visit` returns false.
+    ///
+    /// Long pointers are truncated (``ErrorBounds/pointer``).
+    ///
+    /// - Returns: whether all of these strings were visited.
+    fileprivate func visitUUIDs(at pointer: String, _ visit: (UUID, String) -> Bool) -> Bool {
+        func next(_ value: JSONValue, _ step: String) -> Bool {
+            value.visitUUIDs(at: ErrorBounds.cut(pointer + step, to: ErrorBounds.pointer), visit)
         }
+        if let uuid { return visit(uuid, pointer) }
+        if let members {
+            for (name, value) in members where !next(value, JSONPointer.member(name.string)) { return false }
+        } else if let elements {
+            for (place, value) in elements.enumerated() where !next(value, "/\(place)") { return false }
+        }
+        return true
     }
 }
 

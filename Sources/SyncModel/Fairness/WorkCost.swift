@@ -53,8 +53,9 @@ public enum WorkBounds {
     ///
     /// The preview keeps these documents in memory while it plans.
     public static let preview = 8_388_608
-    /// The maximum size, in bytes, of a body that is made from a payload by a route's template.
-    public static let routedBody = 8_388_608
+    /// The maximum size, in bytes, of a body that is made from a payload by a route's template, or by server ids in place
+    /// of client ids.
+    public static let madeBody = 8_388_608
     /// The maximum total size, in bytes, of the contents that one transaction of a bulk operation reads.
     public static let bulkContents = 8_388_608
     /// The maximum total size, in bytes, of the documents that one transaction copies into the errors of discarded
@@ -107,6 +108,8 @@ public struct WorkCost: Sendable, Equatable {
     public var read = 0
     /// The total size of the documents into which the work merges patches. A document counts once for each patch.
     public var merged = 0
+    /// The total size of the payloads that server ids in place of client ids enlarge, with these server ids.
+    public var rewritten = 0
     /// The number of bytes that the work writes.
     ///
     /// The number includes each patched document, and each document that is stored with a conflict.

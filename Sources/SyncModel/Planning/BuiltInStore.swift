@@ -3,7 +3,9 @@ import JSONText
 
 /// The effect of one mutation on one entity in the built-in document store. This type does no I/O.
 enum BuiltInStore {
-    /// The maximum size, in bytes, of a document after a patch.
+    /// The maximum size, in bytes, of a document.
+    ///
+    /// The size counts after a patch, and after server ids have replaced the client ids in the payload.
     static let maximumDocumentBytes = 1_048_576
 
     /// A write of one entity.
@@ -64,6 +66,7 @@ enum BuiltInStore {
         switch write.operation {
         case .create:
             guard stored == nil else { return settleCreate(write, current: state) }
+            guard write.payload.count <= maximumDocumentBytes else { return tooLarge }
             return .applied(created(write), resolution: nil, current: nil)
         case .delete:
             guard let state, !state.isDeleted else { return .unchanged(state) }
@@ -128,6 +131,7 @@ enum BuiltInStore {
             let next = state.written(nil, isDeleted: true, by: write.writer)
             return .applied(next, resolution: resolution, current: current)
         case .create, .replace:
+            guard write.payload.count <= maximumDocumentBytes else { return tooLarge }
             let next = state.written(write.payload, isDeleted: false, by: write.writer)
             return .applied(next, resolution: resolution, current: current)
         case .update:
@@ -137,12 +141,18 @@ enum BuiltInStore {
                     "the stored document cannot be decrypted: replace the whole entity, or delete it"
                 )
             }
-            guard let merged = merge(write.payload, into: state.document) else {
-                return .refused(status: 413, "the document would exceed \(maximumDocumentBytes) bytes")
-            }
+            guard let merged = merge(write.payload, into: state.document) else { return tooLarge }
             let next = state.written(merged, isDeleted: false, by: write.writer)
             return .applied(next, resolution: resolution, current: current)
         }
+    }
+
+    private static var tooLarge: Outcome {
+        .refused(
+            status: 413,
+            "the document would exceed \(maximumDocumentBytes) bytes, which include the server ids that replace client "
+                + "ids; send a smaller document"
+        )
     }
 
     /// Merges a patch into a document (RFC 7396), and returns the result; nil if it would be too large.

@@ -19,7 +19,7 @@ public struct PreviewPlanner {
     /// The length of the lease is arbitrary, because it affects only the time-out of a request, which a preview does
     /// not show. The size of a single body is not limited here, because the total size of all requests in a preview is
     /// limited.
-    let turns = DispatchPlanner(leaseSeconds: 120, routedBodyLimit: .max)
+    let turns = DispatchPlanner(leaseSeconds: 120, bodyLimit: .max)
 
     /// Plans a push without executing it.
     ///
@@ -76,7 +76,7 @@ public struct PreviewPlanner {
             {
                 turn.conflict = CurrentOutline.cut(conflict, place: nil)
             }
-            room -= (turn.conflict?.count ?? 0) + (turn.request?.bodyBytes ?? 0)
+            room -= (turn.conflict?.count ?? 0) + (turn.request?.shownBytes ?? 0)
             guard room >= 0 else {
                 let detail =
                     "the requests of this push have more than \(WorkBounds.preview) bytes; preview fewer mutations"

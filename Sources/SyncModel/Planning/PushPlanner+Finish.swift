@@ -1,4 +1,5 @@
 import FoundationEssentials
+import JSONText
 
 /// The results of the whole push, computed after its entries have run.
 extension PushPlanner {
@@ -106,7 +107,7 @@ public enum DocumentBounds {
     public static let most = WorkBounds.pushDocuments
 }
 
-/// The stored documents that a push reads, patches and merges.
+/// The documents that a push reads, patches, merges and makes.
 ///
 /// A document counts only if the user sees the entity. Otherwise a refusal would reveal that the entity exists.
 /// Documents that become visible by a grant of the push itself are counted when the mutation of their entity runs.
@@ -121,6 +122,16 @@ struct DocumentCosts {
     init(_ context: PushPlanner.Context, by writer: Writer) {
         self.context = context
         self.writer = writer
+    }
+
+    /// Counts the payloads that server ids in place of client ids enlarge, and refuses too many of them.
+    ///
+    /// A server id may have ten times as many bytes as the client id that it replaces.
+    mutating func countRewriting(of accepted: [ValidatedMutation], _ localIDs: PushLocalIDs) throws(PushRefusal) {
+        for mutation in accepted where !mutation.type.isForwarded {
+            cost.rewritten += mutation.enlargedPayloadBytes(localIDs.references(of: mutation.index))
+        }
+        try check()
     }
 
     /// Refuses work that is too large for the push, before anything is merged.
@@ -200,8 +211,11 @@ struct DocumentCosts {
     }
 
     private func check() throws(PushRefusal) {
-        if context.isBatched, cost.merged > DocumentBounds.light { throw .requiresOwnBatch }
-        try Self.check(cost.written, "that this push patches", DocumentBounds.most)
+        if context.isBatched, cost.merged + cost.rewritten > DocumentBounds.light { throw .requiresOwnBatch }
+        let made = "that this push makes by replacing client ids"
+        try Self.check(cost.rewritten, made, context.documentBytes)
+        let changed = cost.rewritten > 0 ? "that this push patches, or makes by replacing client ids," : nil
+        try Self.check(cost.written + cost.rewritten, changed ?? "that this push patches", DocumentBounds.most)
         try Self.check(cost.read, "to which this push refers", context.documentBytes)
         try Self.check(cost.merged, "that this preview merges, counted once per patch,", context.mergedBytes)
     }
@@ -225,6 +239,21 @@ extension Problem {
 }
 
 extension ValidatedMutation {
+    /// The size of the payload with server ids, in bytes; 0 if the known server ids do not enlarge the payload.
+    ///
+    /// The ids of entities that the push itself creates are not counted, because they are as long as client ids.
+    fileprivate func enlargedPayloadBytes(_ related: [LocalReference]) -> Int {
+        guard let payload = mutation.payload, mutation.operation != .delete else { return 0 }
+        var known: [UUID: ServerID] = [:]
+        for (id, reference) in references {
+            if case .server(let serverID) = reference.target { known[id] = serverID }
+        }
+        guard !known.isEmpty else { return 0 }
+        let resolver = ReferenceResolver(of: mutation.entity.with(serverID)) { known[$0] }
+        let bytes = resolver.payloadBytes(payload, related)
+        return bytes > payload.rawCount ? bytes : 0
+    }
+
     /// The server id of an entity that existed before the push.
     fileprivate var serverID: ServerID? {
         if let id = mutation.entity.serverID { return id }

@@ -78,6 +78,7 @@ public struct PushPlanner {
             throw snapshot.isComplete ? error : .needsProbe
         }
         var costs = DocumentCosts(context, by: Writer(user: context.user, device: push.deviceID))
+        try costs.countRewriting(of: validator.accepted, snapshot.localIDs)
         try costs.count(validator.accepted, entities)
         var planner = PushPlanner(push, snapshot, context, entities)
         // a batched push needs no copy of the entities: if the push requires its own batch, the caller discards the

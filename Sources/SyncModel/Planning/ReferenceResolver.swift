@@ -45,6 +45,16 @@ struct ReferenceResolver {
         return payload.rewritten(edits) { serverID(of: $0)?.replacement }
     }
 
+    /// The size of the payload with server ids, in bytes. The payload is not rewritten.
+    ///
+    /// An unresolved local id counts as it is written in the payload.
+    ///
+    /// - Parameter related: as in ``payload(_:_:unresolved:)``.
+    func payloadBytes(_ payload: JSONValue, _ related: [LocalReference]) -> Int {
+        let edits = related.compactMap { reference in serverID(of: reference.clientID).map(reference.edit) }
+        return payload.rewrittenCount(edits) { serverID(of: $0)?.replacement }
+    }
+
     /// The replacements of the local ids in relations. Each key is the UUID that represents the local id.
     func replacements<Failure>(
         of related: [LocalReference],

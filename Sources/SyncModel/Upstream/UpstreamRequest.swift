@@ -82,6 +82,12 @@ extension UpstreamRequest {
 
     /// The size of the body in bytes, or an upper bound of this size; nil if the request has no body.
     public var bodyBytes: Int? { routedBody.map(\.bytes) ?? givenBody?.count }
+
+    /// The size of the request in a preview, in bytes, or an upper bound of this size.
+    var shownBytes: Int {
+        let headers = userHeaders.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count + 6 }
+        return Self.encoded(path: path).utf8.count + headers + (bodyBytes ?? 0)
+    }
 }
 
 /// The rules that decide which headers are sent with a request, in addition to the operator's headers.

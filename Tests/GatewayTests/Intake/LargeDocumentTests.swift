@@ -1,3 +1,4 @@
+import Foundation
 import GatewaySupport
 import JSONText
 import SyncModel
@@ -39,6 +40,56 @@ import Testing
         #expect(try await heavy.statuses == Array(repeating: "succeeded", count: 4))
         #expect(try await light.statuses == ["succeeded"])
         #expect(try await stranger.statuses == ["succeeded"])
+    }
+
+    /// A client id for which the server has an id of 200 quotation marks, which have 402 bytes as JSON.
+    private static func longID(_ fixture: TwoTenantFixture) async throws -> String {
+        let draft = fixture.ada.create()
+        #expect(try await fixture.ada.push([draft]).statuses == ["succeeded"])
+        try await fixture.execute("UPDATE id_mappings SET server_id = repeat('\"', 200)")
+        return try #require(draft["local_id"])
+    }
+
+    private static func payload(_ id: String, _ count: Int) -> String {
+        #"{"r":[\#(Array(repeating: id, count: count).joined(separator: ","))]}"#
+    }
+
+    @Test func `a document that server ids make too large fails with 413`() async throws {
+        let fixture = try await TwoTenantFixture(#"{"on_conflict":"continue"}"#)
+        let id = try await Self.longID(fixture)
+        let small = (0..<2).map { _ in fixture.ada.create("task", local: UUID(), Self.payload(id, 2_000)) }
+        let stored = try await fixture.ada.push(small)
+        #expect(stored.statuses == ["succeeded", "succeeded"])
+        let servers = stored.results.compactMap { $0["server_id"]?.string }
+        let large = Self.payload(id, 3_000)
+        let drafts = [
+            fixture.ada.create("task", local: UUID(), large),
+            fixture.ada.change("replace", server: servers[0]).with(["payload": large]),
+            fixture.ada.change(server: servers[1]).with(["payload": large]),
+        ]
+        for path in ["/v1/mutations/preview", "/v1/mutations"] {
+            let reply = try await fixture.ada.post(path, fixture.ada.envelope(drafts))
+            #expect(reply.statuses == ["failed", "failed", "failed"], "\(path): \(reply.text.prefix(500))")
+            #expect(reply.results.allSatisfy { $0["response"]?["status"]?.int64 == 413 }, "\(path)")
+        }
+        let longest = try await fixture.lines("SELECT max(octet_length(document::text))::text FROM entities")
+        #expect(Int(longest.first ?? "") ?? .max <= 1_048_576)
+    }
+
+    @Test func `a push whose documents server ids make too large gets 413 before they are made`() async throws {
+        let fixture = try await TwoTenantFixture()
+        let id = try await Self.longID(fixture)
+        let drafts = (0..<50).map { _ in fixture.ada.create("task", local: UUID(), Self.payload(id, 2_000)) }
+        for path in ["/v1/mutations", "/v1/mutations/preview"] {
+            let reply = try await fixture.ada.post(path, fixture.ada.envelope(drafts))
+            expectProblem(reply, .payloadTooLarge, errors: [])
+        }
+        // a preview may make fewer bytes of documents than a push
+        let part = Array(drafts.prefix(15))
+        let preview = try await fixture.ada.post("/v1/mutations/preview", fixture.ada.envelope(part))
+        expectProblem(preview, .payloadTooLarge, errors: [])
+        #expect(try await fixture.ada.push(part).statuses == Array(repeating: "succeeded", count: 15))
+        try await fixture.reaches(#"sluice_commit_group_retries_total{reason="heavy"} 1"#)
     }
 
     @Test func `rejects a push whose patches exceed one statement and accepts its parts`() async throws {

@@ -131,6 +131,25 @@ import Testing
         #expect(try Endpoint(path).text == path)
     }
 
+    @Test func `a body that server ids make too large is refused before it is made`() throws {
+        var sample = Sample()
+        sample.references = [Self.other]
+        let id = ServerID(text: String(repeating: #"""#, count: 200), isInteger: false)
+        sample.mappings = Self.mapping(Self.other, "company", id)
+        sample.payload = "[" + Array(repeating: #""\#(Self.other)""#, count: 10).joined(separator: ",") + "]"
+        func decision(_ limit: Int) -> DispatchPlanner.Decision {
+            DispatchPlanner(leaseSeconds: 120, bodyLimit: limit)
+                .decide(sample.mutation, sample.surroundings, now: Sample.now, heldUntil: nil)
+        }
+        // ten ids of 402 bytes, with brackets and commas
+        #expect(reason(decision(4_031)) == nil)
+        let refused = try #require(reason(decision(4_030)))
+        #expect(refused.status == .failed && refused.code == "validation_failed" && refused.attemptCount == 0)
+        // a large payload without ids to replace is sent
+        sample.references = []
+        #expect(reason(decision(10)) == nil)
+    }
+
     @Test func `a refusal after an attempt of unknown outcome stays unknown`() throws {
         var sample = Sample.of(.update)
         sample.serverID = ServerID(text: "..", isInteger: false)

@@ -42,6 +42,17 @@ import Testing
         #expect(places == [own, "/company \(name) 12 company", "/all/1/a~1b \(name) 12 company"])
     }
 
+    @Test func `lists a limited number of places, with pointers of limited length`() throws {
+        var sample = Self.update()
+        let name = String(repeating: "n", count: 10_000)
+        let ids = Array(repeating: #""\#(Self.company.lowercased)""#, count: 3_000).joined(separator: ",")
+        sample.payload = #"{"\#(name)":[\#(ids)]}"#
+        let rewritten = try #require(Self.story(sample)).rewritten
+        #expect(rewritten.count == ReplayPreview.placeLimit)
+        #expect(rewritten.allSatisfy { $0.pointer.utf8.count <= ErrorBounds.pointer })
+        #expect(rewritten.last?.pointer.hasSuffix("…") == true)
+    }
+
     @Test func `marks the entity's own id in the path`() throws {
         var sample = Sample.of(.update)
         sample.client = .id(Sample.local)

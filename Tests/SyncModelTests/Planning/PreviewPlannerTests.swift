@@ -384,6 +384,25 @@ extension UUID {
         }
     }
 
+    @Test func `a preview with paths that server ids make too long is refused`() throws {
+        var draft = Draft()
+        draft.map(Draft.company, "company", ServerID(text: String(repeating: #"""#, count: 200), isInteger: false))
+        // each id has 600 bytes in a path
+        let endpoint = "/x?ids=" + Array(repeating: Draft.company.text, count: 54).joined(separator: ",")
+        func add(_ count: Int) {
+            for _ in 0..<count {
+                draft.add("create", "contact", ["local_id": UUID().quoted, "endpoint": #""\#(endpoint)""#])
+            }
+        }
+        add(200)
+        #expect(try draft.requests().count == 200)
+        add(100)
+        #expect { try draft.text() } throws: { error in
+            guard case .problem(let problem) = error as? PushRefusal else { return false }
+            return problem.code == .payloadTooLarge
+        }
+    }
+
     @Test func `the shown key is the key that will be sent`() throws {
         var draft = Draft()
         draft.add("create", "contact", ["id": Sample.id.quoted, "local_id": UUID().quoted, "endpoint": #""/c""#])
