@@ -238,6 +238,18 @@ CROSS JOIN LATERAL (
      ORDER BY b.position DESC LIMIT 1)
 ) m;
 
+-- group_open_by_order_key
+-- Finds the latest open mutation with each order key.
+-- $1 push, $2 organization_id, $3 user_id, $4 order_key
+SELECT k.push, k.order_key, m.id
+FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::text[]) AS k (push, organization_id, user_id, order_key)
+CROSS JOIN LATERAL (
+    SELECT x.id FROM mutations x
+    WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id AND x.order_key = k.order_key
+        AND x.synced_at IS NULL
+    ORDER BY x.position DESC LIMIT 1
+) m;
+
 -- group_write_devices
 -- $1 organization_id, $2 user_id, $3 device_id, $4 accepted_sequence, $5 stray_ids, $6 now
 INSERT INTO devices AS d (
@@ -260,20 +272,20 @@ WHERE (SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = k.
 ON CONFLICT (organization_id, user_id) DO NOTHING;
 
 -- group_write_mutations
--- $1 organization_id, $2 user_id, $3 id, $4 device_id, $5 sequence_number, $6 position, $7 change_position, $8 idempotency_key, $9 fingerprint, $10 fingerprint_places, $11 operation, $12 entity_type, $13 local_id, $14 local_number, $15 server_id, $16 server_id_is_integer, $17 endpoint, $18 payload, $19 priority, $20 max_attempts, $21 conflict_resolution, $22 base_version, $23 status, $24 version, $25 response_status, $26 created_at, $27 synced_at, $28 headers, $29 resolution, $30 error, $31 last_error, $32 traceparent, $33 error_code, $34 error_status, $35 dependencies_from, $36 dependencies_to, $37 blockers_from, $38 blockers_to, $39 references_from, $40 references_to, $41 now, $42 dependencies, $43 blockers, $44 references, $45 reference_types
+-- $1 organization_id, $2 user_id, $3 id, $4 device_id, $5 sequence_number, $6 position, $7 change_position, $8 idempotency_key, $9 fingerprint, $10 fingerprint_places, $11 operation, $12 entity_type, $13 local_id, $14 local_number, $15 server_id, $16 server_id_is_integer, $17 endpoint, $18 payload, $19 priority, $20 max_attempts, $21 conflict_resolution, $22 base_version, $23 status, $24 version, $25 response_status, $26 created_at, $27 synced_at, $28 headers, $29 order_key, $30 resolution, $31 error, $32 last_error, $33 traceparent, $34 error_code, $35 error_status, $36 dependencies_from, $37 dependencies_to, $38 blockers_from, $39 blockers_to, $40 references_from, $41 references_to, $42 now, $43 dependencies, $44 blockers, $45 references, $46 reference_types
 INSERT INTO mutations AS m (
-    organization_id, user_id, id, device_id, sequence_number, position, change_position, idempotency_key, fingerprint, fingerprint_places, operation, entity_type, local_id, local_number, server_id, server_id_is_integer, endpoint, payload, priority, max_attempts, conflict_resolution, base_version, status, version, response_status, created_at, synced_at, headers, resolution, error, last_error, traceparent, error_code, error_status, dependency_ids, depends_on, blocked_on, last_error_code, accepted_at, changed_at,
+    organization_id, user_id, id, device_id, sequence_number, position, change_position, idempotency_key, fingerprint, fingerprint_places, operation, entity_type, local_id, local_number, server_id, server_id_is_integer, endpoint, payload, priority, max_attempts, conflict_resolution, base_version, status, version, response_status, created_at, synced_at, headers, order_key, resolution, error, last_error, traceparent, error_code, error_status, dependency_ids, depends_on, blocked_on, last_error_code, accepted_at, changed_at,
     stuck_at, reference_ids, reference_types)
-SELECT k.organization_id, k.user_id, k.id, k.device_id, k.sequence_number, k.position, k.change_position, k.idempotency_key, k.fingerprint, k.fingerprint_places, k.operation, k.entity_type, k.local_id, k.local_number, k.server_id, k.server_id_is_integer, k.endpoint, k.payload, k.priority, k.max_attempts, k.conflict_resolution, k.base_version, k.status, k.version, k.response_status, k.created_at, k.synced_at, k.headers, k.resolution, k.error, k.last_error, k.traceparent, k.error_code, k.error_status,
+SELECT k.organization_id, k.user_id, k.id, k.device_id, k.sequence_number, k.position, k.change_position, k.idempotency_key, k.fingerprint, k.fingerprint_places, k.operation, k.entity_type, k.local_id, k.local_number, k.server_id, k.server_id_is_integer, k.endpoint, k.payload, k.priority, k.max_attempts, k.conflict_resolution, k.base_version, k.status, k.version, k.response_status, k.created_at, k.synced_at, k.headers, k.order_key, k.resolution, k.error, k.last_error, k.traceparent, k.error_code, k.error_status,
     -- the ids of all rows are one list, and each row takes a slice of the list
-    ($42::uuid[])[k.dependencies_from : k.dependencies_to], ($43::uuid[])[k.blockers_from : k.blockers_to],
-    CASE WHEN k.blockers_to >= k.blockers_from THEN ($43::uuid[])[k.blockers_from] END,
-    CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, $41, $41,
-    CASE WHEN k.error_code IS NOT NULL THEN $41::timestamptz END,
+    ($43::uuid[])[k.dependencies_from : k.dependencies_to], ($44::uuid[])[k.blockers_from : k.blockers_to],
+    CASE WHEN k.blockers_to >= k.blockers_from THEN ($44::uuid[])[k.blockers_from] END,
+    CASE WHEN k.last_error IS NOT NULL THEN k.response_status END, $42, $42,
+    CASE WHEN k.error_code IS NOT NULL THEN $42::timestamptz END,
     CASE WHEN k.references_to >= k.references_from
-        THEN ($44::uuid[])[k.references_from : k.references_to] END,
-    CASE WHEN k.synced_at IS NULL THEN ($45::text[])[k.references_from : k.references_to] END
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[], $6::int8[], $7::int8[], $8::uuid[], $9::bytea[], $10::bytea[], $11::text[], $12::text[], $13::uuid[], $14::int8[], $15::text[], $16::bool[], $17::text[], $18::json[], $19::int2[], $20::int2[], $21::text[], $22::int8[], $23::text[], $24::int8[], $25::int2[], $26::timestamptz[], $27::timestamptz[], $28::json[], $29::text[], $30::json[], $31::text[], $32::text[], $33::text[], $34::int2[], $35::int4[], $36::int4[], $37::int4[], $38::int4[], $39::int4[], $40::int4[]) AS k (organization_id, user_id, id, device_id, sequence_number, position, change_position, idempotency_key, fingerprint, fingerprint_places, operation, entity_type, local_id, local_number, server_id, server_id_is_integer, endpoint, payload, priority, max_attempts, conflict_resolution, base_version, status, version, response_status, created_at, synced_at, headers, resolution, error, last_error, traceparent, error_code, error_status, dependencies_from, dependencies_to, blockers_from, blockers_to, references_from, references_to);
+        THEN ($45::uuid[])[k.references_from : k.references_to] END,
+    CASE WHEN k.synced_at IS NULL THEN ($46::text[])[k.references_from : k.references_to] END
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[], $6::int8[], $7::int8[], $8::uuid[], $9::bytea[], $10::bytea[], $11::text[], $12::text[], $13::uuid[], $14::int8[], $15::text[], $16::bool[], $17::text[], $18::json[], $19::int2[], $20::int2[], $21::text[], $22::int8[], $23::text[], $24::int8[], $25::int2[], $26::timestamptz[], $27::timestamptz[], $28::json[], $29::text[], $30::text[], $31::json[], $32::text[], $33::text[], $34::text[], $35::int2[], $36::int4[], $37::int4[], $38::int4[], $39::int4[], $40::int4[], $41::int4[]) AS k (organization_id, user_id, id, device_id, sequence_number, position, change_position, idempotency_key, fingerprint, fingerprint_places, operation, entity_type, local_id, local_number, server_id, server_id_is_integer, endpoint, payload, priority, max_attempts, conflict_resolution, base_version, status, version, response_status, created_at, synced_at, headers, order_key, resolution, error, last_error, traceparent, error_code, error_status, dependencies_from, dependencies_to, blockers_from, blockers_to, references_from, references_to);
 
 -- group_write_usual_mutations
 -- Inserts mutations that ``MutationRow/common`` describes completely, which is the usual case.

@@ -2,7 +2,7 @@
 -- $1 organization, $2 user, $3 ids
 SELECT m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
     m.base_version, m.last_error, m.last_error_code, m.created_at,
-    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+    ARRAY[coalesce(to_json(m.order_key)::text, 'null')] AS shown, m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
         ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, false AS has_more
 FROM mutations m
@@ -13,13 +13,13 @@ WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = ANY ($3::uuid[]);
 -- $1 organization, $2 user, $3 after, $4 statuses, $5 device, $6 entity_type, $7 limit, $8 bytes
 SELECT m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
     m.base_version, m.last_error, m.last_error_code, m.created_at,
-    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+    ARRAY[coalesce(to_json(m.order_key)::text, 'null')] AS shown, m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
         ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, m.has_more
 FROM (
     SELECT r.*, r.place < r.found AS has_more, count(*) FILTER (WHERE r.place > 1 AND r.bytes_to > $8) OVER (ORDER BY r.position ROWS UNBOUNDED PRECEDING) AS past
     FROM (
-        SELECT p.*, row_number() OVER w AS place, sum(1024 + coalesce(octet_length(p.entity_type), 0) + coalesce(octet_length(p.endpoint), 0) + coalesce(CASE WHEN pg_column_compression(p.payload) IS NULL THEN pg_column_size(p.payload) ELSE octet_length(p.payload::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.headers) IS NULL THEN pg_column_size(p.headers) ELSE octet_length(p.headers::text) END, 0) + 39 * coalesce(cardinality(p.dependency_ids), 0) + coalesce(octet_length(p.etag), 0) + 39 * coalesce(cardinality(p.depends_on), 0) + coalesce(CASE WHEN pg_column_compression(p.response_body) IS NULL THEN pg_column_size(p.response_body) ELSE octet_length(p.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.error) IS NULL THEN pg_column_size(p.error) ELSE octet_length(p.error::text) END, 0) + coalesce(octet_length(p.last_error), 0) + coalesce(pg_column_size(p.fingerprint_places), 0)) OVER w AS bytes_to
+        SELECT p.*, row_number() OVER w AS place, sum(1024 + coalesce(octet_length(p.entity_type), 0) + coalesce(octet_length(p.endpoint), 0) + coalesce(CASE WHEN pg_column_compression(p.payload) IS NULL THEN pg_column_size(p.payload) ELSE octet_length(p.payload::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.headers) IS NULL THEN pg_column_size(p.headers) ELSE octet_length(p.headers::text) END, 0) + 39 * coalesce(cardinality(p.dependency_ids), 0) + coalesce(octet_length(p.order_key), 0) + coalesce(octet_length(p.etag), 0) + 39 * coalesce(cardinality(p.depends_on), 0) + coalesce(CASE WHEN pg_column_compression(p.response_body) IS NULL THEN pg_column_size(p.response_body) ELSE octet_length(p.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.error) IS NULL THEN pg_column_size(p.error) ELSE octet_length(p.error::text) END, 0) + coalesce(octet_length(p.last_error), 0) + coalesce(pg_column_size(p.fingerprint_places), 0)) OVER w AS bytes_to
         FROM (
             SELECT y.*, count(*) OVER () AS found
             FROM (
@@ -56,13 +56,13 @@ OFFSET $4 - 1 LIMIT 1;
 -- $1 organization, $2 after_user, $3 after_position, $4 to_user, $5 to_position, $6 statuses, $7 device, $8 entity_type, $9 user, $10 limit, $11 bytes
 SELECT m.user_id, m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
     m.base_version, m.last_error, m.last_error_code, m.created_at,
-    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+    ARRAY[coalesce(to_json(m.order_key)::text, 'null')] AS shown, m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
         ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, m.has_more
 FROM (
     SELECT r.*, r.place < r.found AS has_more, count(*) FILTER (WHERE r.place > 1 AND r.bytes_to > $11) OVER (ORDER BY r.user_id, r.position ROWS UNBOUNDED PRECEDING) AS past
     FROM (
-        SELECT p.*, row_number() OVER w AS place, sum(1024 + coalesce(octet_length(p.entity_type), 0) + coalesce(octet_length(p.endpoint), 0) + coalesce(CASE WHEN pg_column_compression(p.payload) IS NULL THEN pg_column_size(p.payload) ELSE octet_length(p.payload::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.headers) IS NULL THEN pg_column_size(p.headers) ELSE octet_length(p.headers::text) END, 0) + 39 * coalesce(cardinality(p.dependency_ids), 0) + coalesce(octet_length(p.etag), 0) + 39 * coalesce(cardinality(p.depends_on), 0) + coalesce(CASE WHEN pg_column_compression(p.response_body) IS NULL THEN pg_column_size(p.response_body) ELSE octet_length(p.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.error) IS NULL THEN pg_column_size(p.error) ELSE octet_length(p.error::text) END, 0) + coalesce(octet_length(p.last_error), 0) + coalesce(pg_column_size(p.fingerprint_places), 0)) OVER w AS bytes_to
+        SELECT p.*, row_number() OVER w AS place, sum(1024 + coalesce(octet_length(p.entity_type), 0) + coalesce(octet_length(p.endpoint), 0) + coalesce(CASE WHEN pg_column_compression(p.payload) IS NULL THEN pg_column_size(p.payload) ELSE octet_length(p.payload::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.headers) IS NULL THEN pg_column_size(p.headers) ELSE octet_length(p.headers::text) END, 0) + 39 * coalesce(cardinality(p.dependency_ids), 0) + coalesce(octet_length(p.order_key), 0) + coalesce(octet_length(p.etag), 0) + 39 * coalesce(cardinality(p.depends_on), 0) + coalesce(CASE WHEN pg_column_compression(p.response_body) IS NULL THEN pg_column_size(p.response_body) ELSE octet_length(p.response_body::text) END, 0) + coalesce(CASE WHEN pg_column_compression(p.error) IS NULL THEN pg_column_size(p.error) ELSE octet_length(p.error::text) END, 0) + coalesce(octet_length(p.last_error), 0) + coalesce(pg_column_size(p.fingerprint_places), 0)) OVER w AS bytes_to
         FROM (
             SELECT y.*, count(*) OVER () AS found
             FROM (

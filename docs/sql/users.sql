@@ -181,7 +181,7 @@ LIMIT $4;
 -- $1 organization, $2 user, $3 limit
 SELECT m.position::text AS key_1, (SELECT to_json(r) FROM (SELECT m.position AS position, m.reference_ids AS reference_ids, m.traceparent AS traceparent, m.key_user_id AS key_user_id, to_char(m.changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS changed_at) r) AS row, m.id AS sent_id, m.sent_method, m.sent_endpoint, m.sent_payload, m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
     m.base_version, m.last_error, m.last_error_code, m.created_at,
-    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+    ARRAY[coalesce(to_json(m.order_key)::text, 'null')] AS shown, m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
         ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, false AS has_more
 FROM mutations m
@@ -193,7 +193,7 @@ LIMIT $3;
 -- $1 organization, $2 user, $3 key_1, $4 limit
 SELECT m.position::text AS key_1, (SELECT to_json(r) FROM (SELECT m.position AS position, m.reference_ids AS reference_ids, m.traceparent AS traceparent, m.key_user_id AS key_user_id, to_char(m.changed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS changed_at) r) AS row, m.id AS sent_id, m.sent_method, m.sent_endpoint, m.sent_payload, m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
     m.base_version, m.last_error, m.last_error_code, m.created_at,
-    m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
+    ARRAY[coalesce(to_json(m.order_key)::text, 'null')] AS shown, m.id, m.accepted_at, m.idempotency_key, m.device_id, m.sequence_number, m.position, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.revision, m.version, m.etag, m.attempt_count, m.next_retry_at, CASE WHEN cardinality(m.depends_on) > 32
         THEN m.depends_on[coalesce(array_position(m.depends_on, m.blocked_on), 1):]
         ELSE m.depends_on END AS depends_on, m.resolution, m.response_status, m.response_body, m.error, m.fingerprint, m.fingerprint_places, m.synced_at, false AS has_more
 FROM mutations m

@@ -12,15 +12,38 @@ final class InFlightRequests: Sendable {
     /// The maximum time that a request waits for memory. It is much shorter than a lane's lease.
     private static let patience: Duration = .seconds(10)
 
+    /// A part of the memory of requests.
+    private enum Part: CaseIterable {
+        /// The memory of all requests.
+        case whole
+        /// The part of the memory that requests to slow or unmeasured upstreams may hold.
+        case slow
+    }
+
+    /// A capacity in bytes, and the requests that wait for it.
+    private struct Memory {
+        var semaphore: FairSemaphore
+        /// Each waiting request is resumed with true if it got the memory, and otherwise with false.
+        var waiters: [FairSemaphore.Ticket: CheckedContinuation<Bool, Never>] = [:]
+
+        init(bytes: Int) {
+            semaphore = FairSemaphore(whole: bytes, timeout: patience)
+        }
+    }
+
     private struct State {
         var tasks: [UUID: Task<UpstreamAnswer, Never>] = [:]
         var counts: [UUID: Int] = [:]
-        var memory: FairSemaphore
+        var whole: Memory
+        var slow: Memory
         /// The number of bytes that small requests hold without regard to the capacity.
         var smallBytes = 0
-        /// The requests that wait for memory. Each is resumed with true if it got the memory, and otherwise with false.
-        var waiters: [FairSemaphore.Ticket: CheckedContinuation<Bool, Never>] = [:]
         var isGivenUp = false
+
+        subscript(part: Part) -> Memory {
+            get { part == .whole ? whole : slow }
+            _modify { if part == .whole { yield &whole } else { yield &slow } }
+        }
 
         mutating func end(_ id: UUID, of organization: UUID) {
             tasks[id] = nil
@@ -37,7 +60,7 @@ final class InFlightRequests: Sendable {
     init(_ upstream: any Upstream, bytes: Int = 67_108_864) {
         self.upstream = upstream
         capacity = bytes
-        state = Mutex(State(memory: FairSemaphore(whole: bytes, timeout: Self.patience)))
+        state = Mutex(State(whole: Memory(bytes: bytes), slow: Memory(bytes: max(1, bytes / 4 * 3))))
     }
 
     /// Whether requests are cancelled.
@@ -47,10 +70,10 @@ final class InFlightRequests: Sendable {
     var counts: [UUID: Int] { state.withLock { $0.counts } }
 
     /// The number of requests that wait for memory.
-    var waiting: Int { state.withLock { $0.waiters.count } }
+    var waiting: Int { state.withLock { $0.whole.waiters.count + $0.slow.waiters.count } }
 
     /// The number of reserved bytes.
-    var heldBytes: Int { state.withLock { $0.memory.shares.taken } }
+    var heldBytes: Int { state.withLock { $0.whole.semaphore.shares.taken } }
 
     func send(_ request: UpstreamRequest, to settings: UpstreamSettings) async -> UpstreamAnswer {
         let id = UUID()
@@ -69,9 +92,13 @@ final class InFlightRequests: Sendable {
     func giveUp() {
         let (tasks, waiters) = state.withLock { state in
             state.isGivenUp = true
-            for ticket in state.waiters.keys { state.memory.leave(ticket) }
-            defer { state.waiters = [:] }
-            return (Array(state.tasks.values), Array(state.waiters.values))
+            var waiters: [CheckedContinuation<Bool, Never>] = []
+            for memory in Part.allCases {
+                for ticket in state[memory].waiters.keys { state[memory].semaphore.leave(ticket) }
+                waiters += state[memory].waiters.values
+                state[memory].waiters = [:]
+            }
+            return (Array(state.tasks.values), waiters)
         }
         for task in tasks { task.cancel() }
         for waiter in waiters { waiter.resume(returning: false) }
@@ -89,65 +116,100 @@ extension InFlightRequests {
 
     /// Reserves the memory of a lane's request, before its body is rendered. Organizations take turns.
     ///
-    /// A waiting request holds no memory. A request that holds memory waits only for its upstream, within a time limit.
-    /// Because of these two rules, every wait ends.
+    /// A waiting request holds no memory of ``Part/whole``. A request that holds memory waits only for its upstream,
+    /// within a time limit. Because of these two rules, every wait ends.
     ///
+    /// Requests to slow or unmeasured upstreams together hold at most three quarters. Otherwise the requests of many
+    /// organizations whose upstreams do not answer could hold all memory, and other organizations' requests would wait
+    /// for the time-outs of these upstreams (product rule 16).
+    ///
+    /// - Parameter isFast: whether the upstream has answered fast until now.
     /// - Returns: nil if the memory did not become free in time, or if requests are cancelled.
-    func reserve(_ bytes: Int, for lane: LaneKey) async -> MemoryReservation? {
+    func reserve(_ bytes: Int, for lane: LaneKey, isFast: Bool) async -> MemoryReservation? {
         let bytes = min(bytes, capacity)
-        let (isReserved, isSmall) = state.withLock { state in
-            guard bytes <= Self.small, state.smallBytes + bytes <= smallCapacity else {
-                return (state.memory.tryAcquire(bytes, for: lane), false)
-            }
-            state.memory.take(bytes, for: lane)
+        if bytes <= Self.small, let small = reserveSmall(bytes, for: lane) { return small }
+        let deadline = ContinuousClock.now + Self.patience
+        if isFast { return await reserve(bytes, of: .whole, for: lane, until: deadline) }
+        let part = min(bytes, state.withLock { $0.slow.semaphore.shares.whole })
+        guard let slow = await reserve(part, of: .slow, for: lane, until: deadline),
+            let whole = await reserve(bytes, of: .whole, for: lane, until: deadline)
+        else { return nil }
+        return MemoryReservation { withExtendedLifetime((slow, whole)) {} }
+    }
+
+    /// Reserves the memory of a small request without waiting; nil if small requests hold too much.
+    private func reserveSmall(_ bytes: Int, for lane: LaneKey) -> MemoryReservation? {
+        let isReserved = state.withLock { state in
+            guard state.smallBytes + bytes <= smallCapacity else { return false }
+            state.whole.semaphore.take(bytes, for: lane)
             state.smallBytes += bytes
-            return (true, true)
+            return true
         }
-        if !isReserved, await !waitForMemory(bytes, lane) { return nil }
+        guard isReserved else { return nil }
         return MemoryReservation { [self] in
             state.withLock { state in
-                state.memory.release(bytes, of: lane)
-                if isSmall { state.smallBytes -= bytes }
+                state.whole.semaphore.release(bytes, of: lane)
+                state.smallBytes -= bytes
             }
-            admitWaiters()
+            admitWaiters(.whole)
         }
     }
 
-    private func waitForMemory(_ bytes: Int, _ lane: LaneKey) async -> Bool {
+    private func reserve(
+        _ bytes: Int,
+        of memory: Part,
+        for lane: LaneKey,
+        until deadline: ContinuousClock.Instant
+    ) async -> MemoryReservation? {
+        let isReserved = state.withLock { $0[memory].semaphore.tryAcquire(bytes, for: lane) }
+        if !isReserved, await !waitForMemory(bytes, memory, lane, until: deadline) { return nil }
+        return MemoryReservation { [self] in
+            state.withLock { $0[memory].semaphore.release(bytes, of: lane) }
+            admitWaiters(memory)
+        }
+    }
+
+    private func waitForMemory(
+        _ bytes: Int,
+        _ memory: Part,
+        _ lane: LaneKey,
+        until deadline: ContinuousClock.Instant
+    ) async -> Bool {
         await withCheckedContinuation { continuation in
             let ticket = state.withLock { state -> FairSemaphore.Ticket? in
                 guard !state.isGivenUp else { return nil }
-                let ticket = state.memory.wait(for: bytes, by: lane, now: .now)
-                state.waiters[ticket] = continuation
+                let ticket = state[memory].semaphore.wait(for: bytes, by: lane, now: .now)
+                state[memory].waiters[ticket] = continuation
                 return ticket
             }
             guard let ticket else { return continuation.resume(returning: false) }
-            admitWaiters()
+            admitWaiters(memory)
             Task {
-                try? await Task.sleep(for: Self.patience)
-                stopWaiting(ticket)
+                try? await Task.sleep(until: deadline)
+                stopWaiting(ticket, for: memory)
             }
         }
     }
 
-    private func stopWaiting(_ ticket: FairSemaphore.Ticket) {
+    private func stopWaiting(_ ticket: FairSemaphore.Ticket, for memory: Part) {
         let waiter = state.withLock { state in
-            let waiter = state.waiters.removeValue(forKey: ticket)
-            if waiter != nil { state.memory.leave(ticket) }
+            let waiter = state[memory].waiters.removeValue(forKey: ticket)
+            if waiter != nil { state[memory].semaphore.leave(ticket) }
             return waiter
         }
         guard let waiter else { return }
         waiter.resume(returning: false)
-        admitWaiters()
+        admitWaiters(memory)
     }
 
-    private func admitWaiters() {
+    private func admitWaiters(_ memory: Part) {
         let decided = state.withLock { state -> [(waiter: CheckedContinuation<Bool, Never>, isAdmitted: Bool)] in
-            guard state.memory.waiting > 0 else { return [] }
-            let decision = state.memory.settle(now: .now)
+            guard state[memory].semaphore.waiting > 0 else { return [] }
+            let decision = state[memory].semaphore.settle(now: .now)
             return (decision.admitted.map { ($0, true) } + decision.refused.map { ($0, false) })
                 .compactMap { ticket, isAdmitted in
-                    state.waiters.removeValue(forKey: ticket).map { (waiter: $0, isAdmitted: isAdmitted) }
+                    state[memory].waiters.removeValue(forKey: ticket)
+                        .map { (waiter: $0, isAdmitted: isAdmitted) }
                 }
         }
         for (waiter, isAdmitted) in decided { waiter.resume(returning: isAdmitted) }

@@ -268,7 +268,8 @@ struct LaneRunner: Sendable {
         var elapsed: Duration?
         defer { clock.end(ticket, took: elapsed) }
         // the body is in memory twice: in the request, and in the buffer of the connection
-        guard let memory = await inFlight.reserve(2 * bytes, for: lane) else {
+        let isFast = clock.isFast(lane.organization)
+        guard let memory = await inFlight.reserve(2 * bytes, for: lane, isFast: isFast) else {
             circuits.release(lane.organization)
             return nil
         }

@@ -57,6 +57,11 @@ package final class HostClock<Holder: Hashable & Sendable>: Sendable {
         self.report = report
     }
 
+    /// Whether an organization's host has answered fast until now.
+    package func isFast(_ organization: UUID) -> Bool {
+        state.withLock { pace(organization, $0) == .fast }
+    }
+
     /// Records that a request is about to be sent.
     package func begin(_ holder: Holder, of organization: UUID, at now: ContinuousClock.Instant = .now) -> Ticket {
         state.withLock { state in

@@ -89,7 +89,6 @@ import Testing
         let preview = try await fixture.ada.post("/v1/mutations/preview", fixture.ada.envelope(part))
         expectProblem(preview, .payloadTooLarge, errors: [])
         #expect(try await fixture.ada.push(part).statuses == Array(repeating: "succeeded", count: 15))
-        try await fixture.reaches(#"sluice_commit_group_retries_total{reason="heavy"} 1"#)
     }
 
     @Test func `rejects a push whose patches exceed one statement and accepts its parts`() async throws {

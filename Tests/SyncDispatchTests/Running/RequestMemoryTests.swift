@@ -13,18 +13,18 @@ import Testing
     }
 
     /// Starts to reserve memory, and returns once the request waits. The value is whether it got the memory.
-    private func wait(for bytes: Int, _ lane: LaneKey) async -> Task<Bool, Never> {
+    private func wait(for bytes: Int, _ lane: LaneKey, isFast: Bool = true) async -> Task<Bool, Never> {
         let before = requests.waiting
-        let task = Task { [requests] in await requests.reserve(bytes, for: lane) != nil }
+        let task = Task { [requests] in await requests.reserve(bytes, for: lane, isFast: isFast) != nil }
         while requests.waiting == before { await Task.yield() }
         return task
     }
 
     @Test func `a large request waits for memory, and a small one does not`() async {
-        var first = await requests.reserve(60_000, for: Self.lane())
+        var first = await requests.reserve(60_000, for: Self.lane(), isFast: true)
         #expect(first != nil && requests.heldBytes == 60_000)
         let second = await wait(for: 60_000, Self.lane())
-        let small = await requests.reserve(InFlightRequests.small, for: Self.lane())
+        let small = await requests.reserve(InFlightRequests.small, for: Self.lane(), isFast: true)
         #expect(small != nil && requests.heldBytes == 60_000 + InFlightRequests.small)
         first = nil
         #expect(await second.value)
@@ -33,16 +33,16 @@ import Testing
     }
 
     @Test func `small requests wait once they hold half as many bytes as the memory has`() async throws {
-        let whole = await requests.reserve(100_000, for: Self.lane())
+        let whole = await requests.reserve(100_000, for: Self.lane(), isFast: true)
         var small: [MemoryReservation] = []
-        for _ in 0..<3 { small.append(try #require(await requests.reserve(InFlightRequests.small, for: Self.lane()))) }
+        for _ in 0..<3 { small.append(try #require(await requests.reserve(InFlightRequests.small, for: Self.lane(), isFast: true))) }
         #expect(requests.heldBytes == 100_000 + 3 * InFlightRequests.small)
         let fourth = await wait(for: InFlightRequests.small, Self.lane())
-        let tiny = await requests.reserve(848, for: Self.lane())
+        let tiny = await requests.reserve(848, for: Self.lane(), isFast: true)
         #expect(tiny != nil && requests.heldBytes == 150_000)
         // another small request has ended, but the memory is still full
         _ = small.popLast()
-        let fifth = await requests.reserve(InFlightRequests.small, for: Self.lane())
+        let fifth = await requests.reserve(InFlightRequests.small, for: Self.lane(), isFast: true)
         #expect(fifth != nil && requests.waiting == 1)
         requests.giveUp()
         #expect(await !fourth.value)
@@ -50,9 +50,9 @@ import Testing
     }
 
     @Test func `a small request that waits is sent once memory is free`() async throws {
-        var whole = await requests.reserve(100_000, for: Self.lane())
+        var whole = await requests.reserve(100_000, for: Self.lane(), isFast: true)
         var small: [MemoryReservation] = []
-        for _ in 0..<3 { small.append(try #require(await requests.reserve(InFlightRequests.small, for: Self.lane()))) }
+        for _ in 0..<3 { small.append(try #require(await requests.reserve(InFlightRequests.small, for: Self.lane(), isFast: true))) }
         let fourth = await wait(for: InFlightRequests.small, Self.lane())
         #expect(whole != nil)
         whole = nil
@@ -63,10 +63,10 @@ import Testing
 
     @Test func `several requests of an organization leave half of the memory free for others`() async {
         let organization = UUID()
-        let own = await requests.reserve(40_000, for: Self.lane(of: organization))
+        let own = await requests.reserve(40_000, for: Self.lane(of: organization), isFast: true)
         let waiting = await wait(for: 20_000, Self.lane(of: organization))
         #expect(requests.heldBytes == 40_000)
-        let other = await requests.reserve(50_000, for: Self.lane())
+        let other = await requests.reserve(50_000, for: Self.lane(), isFast: true)
         #expect(own != nil && other != nil && requests.heldBytes == 90_000)
         requests.giveUp()
         #expect(await !waiting.value)
@@ -74,8 +74,30 @@ import Testing
     }
 
     @Test func `a request that is larger than the whole memory is sent alone`() async {
-        let whole = await requests.reserve(1_000_000, for: Self.lane())
+        let whole = await requests.reserve(1_000_000, for: Self.lane(), isFast: true)
         #expect(whole != nil && requests.heldBytes == 100_000)
         withExtendedLifetime(whole) {}
+    }
+
+    @Test func `requests to slow upstreams leave a quarter of the memory free for others`() async throws {
+        var slow: [MemoryReservation] = []
+        for _ in 0..<3 {
+            slow.append(try #require(await requests.reserve(25_000, for: Self.lane(), isFast: false)))
+        }
+        // requests of organizations that hold no memory wait, too
+        let waiting = await wait(for: 20_000, Self.lane(), isFast: false)
+        var fast = await requests.reserve(25_000, for: Self.lane(), isFast: true)
+        #expect(fast != nil && requests.heldBytes == 100_000)
+        let next = await wait(for: 25_000, Self.lane())
+        fast = nil
+        #expect(await next.value)
+        slow.removeLast()
+        #expect(await waiting.value)
+        slow = []
+        #expect(requests.heldBytes == 0 && requests.waiting == 0)
+        // a request that is larger than the part of slow upstreams is sent alone
+        let largest = await requests.reserve(1_000_000, for: Self.lane(), isFast: false)
+        #expect(largest != nil && requests.heldBytes == 100_000)
+        withExtendedLifetime((fast, largest)) {}
     }
 }

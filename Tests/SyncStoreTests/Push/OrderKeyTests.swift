@@ -1,5 +1,6 @@
 import Foundation
 import JSONText
+import Postgres
 import StoreSupport
 import SyncHTTP
 import SyncModel
@@ -11,7 +12,7 @@ import Testing
 @Suite struct OrderKeyTests {
     private static func phone(_ order: String = "dependencies") async throws -> Phone {
         let gateway = try await Gateway()
-        return Phone(gateway, try await gateway.organization(#"{"order":"\(order)"}"#))
+        return Phone(gateway, try await gateway.organization(#"{"order":"\#(order)"}"#))
     }
 
     /// An update of an unknown entity, which fails.
@@ -85,13 +86,13 @@ import Testing
     func `rejects an order key that is empty, too long or has control characters`(_ key: String) async throws {
         let phone = try await Self.phone()
         var entry = Self.create(phone, nil)
-        for key in [key, #""\(String(repeating: "\u{e6}", count: 65))""#] {
+        for key in [key, #""\#(String(repeating: "\u{e6}", count: 65))""#] {
             entry.extra["order_key"] = key
             let result = try await phone.push([entry]).results[0]
             #expect(result.status == "rejected" && result.code == "validation_failed", "\(result.text)")
             entry = Self.create(phone, nil)
         }
-        entry.extra["order_key"] = #""\(String(repeating: "\u{e6}", count: 64))""#
+        entry.extra["order_key"] = #""\#(String(repeating: "\u{e6}", count: 64))""#
         #expect(try await phone.push([entry]).results[0].status == "succeeded")
     }
 }

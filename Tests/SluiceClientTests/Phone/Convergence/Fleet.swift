@@ -148,7 +148,7 @@ final class Fleet {
             let timeout = Int.random(in: 1...300, using: &random)
             _ = await phone.app.client.syncOnce(deadline: .milliseconds(timeout))
         // on any phone, because a conflict blocks all of its user's mutations
-        case .decide: for phone in used { try await decide(phone) }
+        case .decide: for phone in used { _ = try await decide(phone) }
         case .restart: try await phone.restart()
         case .kill: try await kill(phone)
         case .jump: phone.clock.jump(jump())
@@ -237,9 +237,11 @@ final class Fleet {
     }
 
     /// A user settles an unsuccessful mutation that the phone shows, possibly offline.
-    func decide(_ phone: FleetPhone) async throws {
+    ///
+    /// - Returns: whether the phone shows an unsuccessful mutation.
+    func decide(_ phone: FleetPhone) async throws -> Bool {
         let client = phone.app.client
-        guard let write = try await phone.failedWrites().randomElement(using: &random) else { return }
+        guard let write = try await phone.failedWrites().randomElement(using: &random) else { return false }
         let dependents: Dependents = Bool.random(using: &random) ? .discard : .keep
         do {
             switch (write.reason, Int.random(in: 0..<3, using: &random)) {
@@ -251,6 +253,7 @@ final class Fleet {
         } catch is SluiceError {
             // the mutation's state has changed
         }
+        return true
     }
 }
 

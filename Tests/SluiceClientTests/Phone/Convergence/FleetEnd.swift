@@ -64,17 +64,20 @@ extension Fleet {
 
     /// Settles mutations until none are open, for a limited number of rounds.
     ///
-    /// A conflict blocks all later writes of its user, so there are many rounds. ``complaints()`` reports mutations
-    /// that are still open.
+    /// A conflict blocks all later writes of its user, so there are many rounds. Therefore rounds are short, and only
+    /// some of them read all mutations of the gateway. ``complaints()`` reports mutations that are still open.
     func settle() async throws {
         var quietRounds = 0
         for round in 0..<ledger.entries.count + 20 where quietRounds < 2 {
-            await synchronize()
+            await synchronize(for: .milliseconds(round % 10 == 9 ? 1_000 : 300))
             let statuses = phones.filter { !$0.isLost }.map(\.app.client.currentStatus)
             let left = statuses.reduce(0) { $0 + $1.pending + $1.failed + $1.conflicts }
-            if round % 20 == 19 { note("phones: \(left) writes are not settled") }
-            for phone in phones where !phone.isLost { for _ in 0..<20 { try await decide(phone) } }
-            try await settleForgotten()
+            if round % 100 == 99 { note("phones: \(left) writes are not settled") }
+            var hasDecided = false
+            for phone in phones where !phone.isLost {
+                for _ in 0..<20 where try await decide(phone) { hasDecided = true }
+            }
+            if !hasDecided || round % 10 == 9 { try await settleForgotten() }
             // other phones show a round's pushes in the next round
             quietRounds = left == 0 ? quietRounds + 1 : 0
         }
