@@ -169,7 +169,7 @@ REASONS = [
     ],
     ("putUpstream", "validation_failed", "member_range", "paused_until is in the past"),
     ("putUpstream", "validation_failed", "member_range", "an active upstream has no"),
-    ("putUpstream", "validation_failed", "member_range", "batches need the organization's setting order"),
+    ("putUpstream", "validation_failed", "member_range", "batches need the organization's setting `order`"),
     ("putUpstream", "validation_failed", "timestamp_rfc3339", "paused_until must be"),
     # nor does it express the rules of paths, templates and pointers
     ("putEntityType", "validation_failed", "endpoint_must_be_relative_path", ""),

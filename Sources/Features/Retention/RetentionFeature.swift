@@ -57,7 +57,7 @@ package struct RetentionFeature: GatewayFeature {
         }
         registry.addGauge(
             "sluice_retention_due_since_seconds",
-            "Overdue time of the oldest row that this replica's last run left; otherwise 0."
+            "Overdue time of the oldest row that this replica's last run left; 0 if it left none."
         ) { retention.state.overdue }
         registry.addGauge(
             "sluice_retention_last_success_timestamp_seconds",

@@ -94,7 +94,7 @@ package struct WebhooksFeature: GatewayFeature {
         let (dispatcher, stats, now) = (dispatcher, stats, gateway.configuration.now)
         registry.addGauge(
             "sluice_webhooks",
-            "Webhooks of all organizations, by state: enabled, failing (also enabled, but paused), gone (responded 410).",
+            "Webhooks of all organizations: enabled; failing, which are counted as enabled, too, and are paused; gone (410).",
             by: "state"
         ) {
             guard let found = stats.findings else { return [:] }

@@ -31,6 +31,8 @@ public final class LanePlan {
     ///
     /// The event may be in conflict with the mutation at the lane's head.
     public static let parkedPause: Double = 0.25
+    /// The maximum time that a retried mutation waits for the end of other retried mutations, in seconds.
+    private static let retriedPause: Double = 1
 
     public let request: LaneRequest
     /// The lane's organization; nil if the organization no longer exists.
@@ -359,9 +361,14 @@ public final class LanePlan {
         }
         var starts = Starts(due: dueAgain(window, now), busy: Set(flights.compactMap(\.entity)))
         if let pause = pauseOfLane { starts.delay(until: now.adding(seconds: pause)) }
-        if let organization {
-            for found in window.due.prefix(room) where mayStart {
-                consider(found, organization, planner, entities, waiting, now, &starts)
+        if let organization, mayStart {
+            var (room, retried) = (room, retriedRoom(window, organization))
+            for found in window.due where room > 0 {
+                let mayStart = !found.isRetried || retried > 0
+                consider(found, mayStart, organization, planner, entities, waiting, now, &starts)
+                guard mayStart else { continue }
+                room -= 1
+                if found.isRetried { retried -= 1 }
             }
         }
         lane.markInFlight(flights.first?.id ?? starts.dispatches.first?.mutation.id)
@@ -384,6 +391,13 @@ public final class LanePlan {
         mutating func delay(until moment: Timestamp) { due = due.map { min($0, moment) } ?? moment }
     }
 
+    /// The maximum number of retried mutations that the step may start.
+    private func retriedRoom(_ window: LaneWindow, _ organization: Organization) -> Int {
+        let most = request.progress?.retriedLimit(in: organization) ?? 1
+        let untried = window.due.count { !$0.isRetried }
+        return max(most - flights.count { $0.isRetried }, room - untried)
+    }
+
     /// The time for which no mutation of the lane may be started, in seconds; nil if mutations may be started.
     private var pauseOfLane: Double? {
         guard organization?.status == .active else { return Self.pause }
@@ -396,8 +410,10 @@ public final class LanePlan {
         return window.nextRetryAt.map { min($0, limit) } ?? limit
     }
 
+    /// Starts a mutation if possible. If it may not start now, later mutations of its entity may not start, either.
     private func consider(
         _ found: FoundHead,
+        _ mayStart: Bool,
         _ organization: Organization,
         _ planner: DispatchPlanner,
         _ entities: [UUID: EntityTable],
@@ -414,6 +430,7 @@ public final class LanePlan {
         if let id = surroundings.serverID(of: mutation) {
             guard starts.busy.insert(EntityKey(type: type.name, id: id.text)).inserted else { return }
         }
+        guard mayStart else { return starts.delay(until: now.adding(seconds: Self.retriedPause)) }
         if surroundings.mustWait(mutation, for: waiting) {
             return starts.delay(until: now.adding(seconds: Self.parkedPause))
         }

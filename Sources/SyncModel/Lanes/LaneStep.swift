@@ -238,6 +238,13 @@ public struct LaneProgress: Sendable {
         let starts = min(isProbe ? 1 : .max, max(min(room, slots), flights.isEmpty ? 1 : 0))
         return starts < limit ? min(limit, flights.count + starts) : limit
     }
+
+    /// The maximum number of retried mutations in flight while other mutations are due: an eighth, and at least one.
+    ///
+    /// Otherwise the retries of a failing route would occupy most of the requests of the routes that work.
+    func retriedLimit(in organization: Organization) -> Int {
+        max(1, (batch(in: organization)?.maxRequests ?? organization.settings.maxInFlightPerUser) / 8)
+    }
 }
 
 /// A mutation in flight, possibly one of several.
@@ -246,9 +253,12 @@ public struct LaneFlight: Sendable, Hashable {
     public let position: Int64
     /// The mutation's entity; nil while the entity has no permanent id.
     public let entity: EntityKey?
+    /// Whether there were attempts before.
+    public let isRetried: Bool
 
     public init(of dispatch: Dispatch) {
         id = dispatch.mutation.id
+        isRetried = dispatch.mutation.attemptCount > 0
         position = dispatch.mutation.position
         entity = dispatch.serverID.map { EntityKey(type: dispatch.type.name, id: $0.text) }
     }
@@ -328,7 +338,8 @@ public struct LaneWindow {
     public var nextRetryAt: Timestamp?
     /// Whether there are more than ``limit`` pending mutations.
     public var isFull = false
-    /// The mutations that are due, in order, up to the requested number.
+    /// The mutations that are due, in order: up to the requested number of mutations without attempts, and of mutations
+    /// with attempts among the first ``limit``.
     public var due: [FoundHead] = []
 
     public init() {}
@@ -346,4 +357,8 @@ public enum FoundHead {
     ///
     /// The outcome of the previous request is written nevertheless.
     case sealed(position: Int64, SealError)
+
+    var isRetried: Bool {
+        if case .mutation(let mutation, _, _, _) = self { mutation.attemptCount > 0 } else { false }
+    }
 }

@@ -316,6 +316,9 @@ enum LaneStatements {
     )
 
     /// Reads the due mutations of lanes that may have several in flight, in order, with the columns of ``heads``.
+    ///
+    /// For each lane, it reads up to `room` mutations without attempts. It also reads up to `room` mutations with
+    /// attempts, among the first ``LaneWindow/limit`` pending mutations.
     static let due = Statement(
         "lane_due",
         WindowRow.columns.inputs + ["now"],
@@ -324,12 +327,23 @@ enum LaneStatements {
             \(headEntity)
         FROM \(WindowRow.columns.unnested(as: "k"))
         CROSS JOIN LATERAL (
-            SELECT * FROM mutations b
+            (SELECT * FROM mutations b
             WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
                 AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
-                AND (b.next_retry_at IS NULL OR b.next_retry_at <= :now)
+                AND b.attempt_count = 0 AND (b.next_retry_at IS NULL OR b.next_retry_at <= :now)
             ORDER BY b.position
-            LIMIT k.room
+            LIMIT k.room)
+            UNION ALL
+            (SELECT * FROM (
+                SELECT * FROM mutations b
+                WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
+                    AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+                ORDER BY b.position
+                LIMIT \(LaneWindow.limit)
+            ) b
+            WHERE b.attempt_count > 0 AND (b.next_retry_at IS NULL OR b.next_retry_at <= :now)
+            ORDER BY b.position
+            LIMIT k.room)
         ) m
         \(surroundings)
         ORDER BY k.job, m.position

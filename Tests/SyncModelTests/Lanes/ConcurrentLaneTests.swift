@@ -37,12 +37,18 @@ import Testing
     }
 
     /// A mutation of another entity for each position.
-    private static func mutation(_ position: Int64, contact: Int64? = nil, nextRetryAt: Timestamp? = nil) -> FoundHead {
+    private static func mutation(
+        _ position: Int64,
+        contact: Int64? = nil,
+        nextRetryAt: Timestamp? = nil,
+        attempts: Int16 = 0
+    ) -> FoundHead {
         var sample = Sample.of(.update)
         sample.position = position
         sample.serverID = ServerID(contact ?? 1_000 + position)
         sample.nextRetryAt = nextRetryAt
-        let mutation = QueuedMutation(numbered: position, sample.mutation)
+        var mutation = QueuedMutation(numbered: position, sample.mutation)
+        mutation.attemptCount = attempts
         return .mutation(mutation, sample.surroundings.type, [:], nil)
     }
 
@@ -76,7 +82,7 @@ import Testing
         if case .mutation(let first, _, _, _)? = due.first { window.first = (first.position, first.acceptedAt) }
         if due.isEmpty, nextRetryAt != nil { window.first = (1, now) }
         window.nextRetryAt = nextRetryAt
-        window.due = Array(due.prefix(plan.room))
+        window.due = Array(due.prefix(2 * plan.room))
         plan.window = window
         plan.choose(by: planner, [:], now: now)
         return plan
@@ -100,6 +106,37 @@ import Testing
             #expect(plan.lane.inFlight == plan.turn.dispatches.first?.mutation.id && plan.lane.queue.head == 1)
             #expect(plan.lane.lease.step == 1)
         }
+    }
+
+    /// The retries of a failing route leave most requests to other routes.
+    @Test func `retried mutations are an eighth of those in flight while others are due`() throws {
+        func started(_ retried: [Int64], _ untried: [Int64], inFlight: [LaneFlight] = []) throws -> LanePlan {
+            let due = retried.map { Self.mutation($0, attempts: 1) } + untried.map { Self.mutation($0) }
+            let step = inFlight.isEmpty ? LaneStep.claim : .proceed(token: 1, unblocking: [])
+            let lane = Self.lane(
+                queued: Int32(due.count + inFlight.count),
+                inFlight: inFlight.first?.id,
+                step: 1,
+                owner: inFlight.isEmpty ? nil : Self.worker
+            )
+            let progress = Self.progress(step: inFlight.isEmpty ? 0 : 1, inFlight)
+            return try Self.chosen(Self.plan(step, lane, progress, Self.organization(inFlight: 16)), due)
+        }
+        func positions(_ plan: LanePlan) -> [Int64] { plan.turn.dispatches.map(\.mutation.position) }
+        let full = try started(Array(1...8), Array(11...24))
+        #expect(positions(full) == [1, 2] + Array(11...24))
+        // the last retried mutation of this step is still in flight, and one more may start
+        let rest = [Self.flights(full)[1]]
+        #expect(try positions(started([3, 4], Array(25...40), inFlight: rest)) == [3] + Array(25...38))
+        // if few others are due, retried mutations use the rest
+        #expect(try positions(started(Array(1...8), [11, 12])) == Array(1...8) + [11, 12])
+        // a mutation of the same entity does not overtake a retried one
+        let due = [1, 2, 3].map { Self.mutation($0, attempts: 1) } + [Self.mutation(9, contact: 1_003)]
+        let overtaking = try Self.chosen(
+            Self.plan(.claim, Self.lane(queued: 4, owner: nil), Self.progress(step: 0), Self.organization(inFlight: 3)),
+            due
+        )
+        #expect(positions(overtaking) == [1, 2])
     }
 
     @Test func `an outcome makes room for one more, and the others stay in flight`() throws {

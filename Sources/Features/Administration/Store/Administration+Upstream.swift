@@ -57,7 +57,7 @@ extension Administration {
     private func checkOrder(of organization: UUID) async throws(Problem) {
         catalog.invalidate(organization)
         guard try await catalog.organization(organization)?.settings.order == .lane else { return }
-        let detail = "batches need the organization's setting order to be dependencies; set it first"
+        let detail = "batches need the organization's setting `order` with the value \"dependencies\"; change it first"
         throw Problem(.validationFailed, pointer: "/batch", rule: Rule.range, detail)
     }
 
