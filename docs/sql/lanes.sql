@@ -233,12 +233,23 @@ SELECT k.job, m.id, m.accepted_at, m.device_id, m.position, m.operation, m.entit
     e.organization_id, e.entity_type, e.id, e.id_is_integer, e.version, e.is_deleted, CASE WHEN m.base_version <> e.version THEN e.document END AS document, e.owner_id, e.client_id, e.updated_by, e.updated_on, e.run_base, e.etag, e.channels, e.feed_position
 FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[], $5::int4[]) AS k (job, organization_id, user_id, head_position, room)
 CROSS JOIN LATERAL (
-    SELECT * FROM mutations b
+    (SELECT * FROM mutations b
     WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
         AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
-        AND (b.next_retry_at IS NULL OR b.next_retry_at <= $6)
+        AND (b.next_retry_at IS NULL OR b.attempt_count = 0 AND b.next_retry_at <= $6)
     ORDER BY b.position
-    LIMIT k.room
+    LIMIT k.room)
+    UNION ALL
+    (SELECT * FROM (
+        SELECT * FROM mutations b
+        WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
+            AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+        ORDER BY b.position
+        LIMIT 256
+    ) b
+    WHERE b.attempt_count > 0 AND b.next_retry_at <= $6
+    ORDER BY b.position
+    LIMIT k.room)
 ) m
 LEFT JOIN LATERAL (
     SELECT array_agg(y.client_id) AS client_ids, array_agg(y.entity_type) AS entity_types,

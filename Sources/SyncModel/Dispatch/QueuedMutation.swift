@@ -31,6 +31,8 @@ public struct QueuedMutation: EntityWrite, Sendable {
     public let maxAttempts: Int16
     /// When the next attempt is due; nil if it is due immediately.
     public var nextRetryAt: Timestamp?
+    /// Whether the next request is an attempt after a back-off.
+    public var isRetried: Bool { attemptCount > 0 && nextRetryAt != nil }
     public let conflictResolution: ConflictResolution
     /// The resolution, if a strategy or a person settled a conflict in this revision.
     public var resolution: ConflictResolution?

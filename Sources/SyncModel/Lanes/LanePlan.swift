@@ -394,8 +394,8 @@ public final class LanePlan {
     /// The maximum number of retried mutations that the step may start.
     private func retriedRoom(_ window: LaneWindow, _ organization: Organization) -> Int {
         let most = request.progress?.retriedLimit(in: organization) ?? 1
-        let untried = window.due.count { !$0.isRetried }
-        return max(most - flights.count { $0.isRetried }, room - untried)
+        let others = window.due.count { !$0.isRetried }
+        return max(most - flights.count { $0.isRetried }, room - others)
     }
 
     /// The time for which no mutation of the lane may be started, in seconds; nil if mutations may be started.

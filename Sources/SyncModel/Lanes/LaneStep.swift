@@ -253,12 +253,12 @@ public struct LaneFlight: Sendable, Hashable {
     public let position: Int64
     /// The mutation's entity; nil while the entity has no permanent id.
     public let entity: EntityKey?
-    /// Whether there were attempts before.
+    /// Whether the mutation was sent again after a back-off.
     public let isRetried: Bool
 
     public init(of dispatch: Dispatch) {
         id = dispatch.mutation.id
-        isRetried = dispatch.mutation.attemptCount > 0
+        isRetried = dispatch.mutation.isRetried
         position = dispatch.mutation.position
         entity = dispatch.serverID.map { EntityKey(type: dispatch.type.name, id: $0.text) }
     }
@@ -338,8 +338,8 @@ public struct LaneWindow {
     public var nextRetryAt: Timestamp?
     /// Whether there are more than ``limit`` pending mutations.
     public var isFull = false
-    /// The mutations that are due, in order: up to the requested number of mutations without attempts, and of mutations
-    /// with attempts among the first ``limit``.
+    /// The mutations that are due, in order: up to the requested number of mutations that are not retried, and of
+    /// retried mutations among the first ``limit``.
     public var due: [FoundHead] = []
 
     public init() {}
@@ -359,6 +359,6 @@ public enum FoundHead {
     case sealed(position: Int64, SealError)
 
     var isRetried: Bool {
-        if case .mutation(let mutation, _, _, _) = self { mutation.attemptCount > 0 } else { false }
+        if case .mutation(let mutation, _, _, _) = self { mutation.isRetried } else { false }
     }
 }

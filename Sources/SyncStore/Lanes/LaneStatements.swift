@@ -317,8 +317,8 @@ enum LaneStatements {
 
     /// Reads the due mutations of lanes that may have several in flight, in order, with the columns of ``heads``.
     ///
-    /// For each lane, it reads up to `room` mutations without attempts. It also reads up to `room` mutations with
-    /// attempts, among the first ``LaneWindow/limit`` pending mutations.
+    /// For each lane, it reads up to `room` mutations that are not retried after a back-off. It also reads up to `room`
+    /// retried mutations, among the first ``LaneWindow/limit`` pending mutations.
     static let due = Statement(
         "lane_due",
         WindowRow.columns.inputs + ["now"],
@@ -330,7 +330,7 @@ enum LaneStatements {
             (SELECT * FROM mutations b
             WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
                 AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
-                AND b.attempt_count = 0 AND (b.next_retry_at IS NULL OR b.next_retry_at <= :now)
+                AND (b.next_retry_at IS NULL OR b.attempt_count = 0 AND b.next_retry_at <= :now)
             ORDER BY b.position
             LIMIT k.room)
             UNION ALL
@@ -341,7 +341,7 @@ enum LaneStatements {
                 ORDER BY b.position
                 LIMIT \(LaneWindow.limit)
             ) b
-            WHERE b.attempt_count > 0 AND (b.next_retry_at IS NULL OR b.next_retry_at <= :now)
+            WHERE b.attempt_count > 0 AND b.next_retry_at <= :now
             ORDER BY b.position
             LIMIT k.room)
         ) m

@@ -27,6 +27,28 @@ import Testing
         take(write)
     }
 
+    @Test func `a write's order key is checked and sent`() async throws {
+        let phone = try OfflinePhone()
+        try await phone.client.insert(Contact(name: "Kari"), options: Write.Options(orderKey: "k\u{e5}"))
+        for key in ["", "a\n", String(repeating: "k", count: 129)] {
+            await #expect(throws: SluiceError.self) {
+                try await phone.client.insert(Contact(name: "Ola"), options: Write.Options(orderKey: key))
+            }
+        }
+        let batch = try #require(try phone.push())
+        #expect(batch.rows.map(\.orderKey) == ["k\u{e5}"])
+        // the gateway accepts it
+        let gateway = try await TestGateway.start()
+        let online = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        _ = try await online.write { db, client in
+            let kari = Contact(name: "Kari")
+            try kari.insert(db)
+            return try client.enqueue(.create(kari, options: Write.Options(orderKey: "k\u{e5}")), in: db)
+        }
+        let status = await online.sync()
+        #expect(status.failed == 0 && status.pending == 0 && status.lastError == nil, "\(status)")
+    }
+
     @Test func `a failed write has its operation, its row and the permanent id`() throws {
         let phone = try OfflinePhone()
         var kari = Contact(name: "Kari")

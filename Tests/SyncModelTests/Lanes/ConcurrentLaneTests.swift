@@ -52,6 +52,11 @@ import Testing
         return .mutation(mutation, sample.surroundings.type, [:], nil)
     }
 
+    /// A mutation whose next attempt is due after a back-off.
+    private static func retried(_ position: Int64) -> FoundHead {
+        mutation(position, nextRetryAt: now, attempts: 1)
+    }
+
     private static func plan(
         _ step: LaneStep,
         _ lane: LaneState,
@@ -111,7 +116,7 @@ import Testing
     /// The retries of a failing route leave most requests to other routes.
     @Test func `retried mutations are an eighth of those in flight while others are due`() throws {
         func started(_ retried: [Int64], _ untried: [Int64], inFlight: [LaneFlight] = []) throws -> LanePlan {
-            let due = retried.map { Self.mutation($0, attempts: 1) } + untried.map { Self.mutation($0) }
+            let due = retried.map { Self.retried($0) } + untried.map { Self.mutation($0) }
             let step = inFlight.isEmpty ? LaneStep.claim : .proceed(token: 1, unblocking: [])
             let lane = Self.lane(
                 queued: Int32(due.count + inFlight.count),
@@ -131,7 +136,7 @@ import Testing
         // if few others are due, retried mutations use the rest
         #expect(try positions(started(Array(1...8), [11, 12])) == Array(1...8) + [11, 12])
         // a mutation of the same entity does not overtake a retried one
-        let due = [1, 2, 3].map { Self.mutation($0, attempts: 1) } + [Self.mutation(9, contact: 1_003)]
+        let due = [1, 2, 3].map { Self.retried($0) } + [Self.mutation(9, contact: 1_003)]
         let overtaking = try Self.chosen(
             Self.plan(.claim, Self.lane(queued: 4, owner: nil), Self.progress(step: 0), Self.organization(inFlight: 3)),
             due

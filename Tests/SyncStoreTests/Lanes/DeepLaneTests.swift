@@ -164,6 +164,9 @@ import Testing
                 GroupStatements.openByOrderKey, "ARRAY[0], \(arrays), ARRAY['k1']", Store.hotSettings, 60
             ),
             (
+                LaneStatements.due, "ARRAY[0], \(arrays), ARRAY[1::int8], ARRAY[16], now()", Store.hotSettings, 1_200
+            ),
+            (
                 KnownIDs.statement,
                 "\(arrays), ARRAY['\(phone.device)'::uuid], ARRAY['task'], ARRAY['e1'], ARRAY[false]",
                 Store.hotSettings, 60
