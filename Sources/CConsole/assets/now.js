@@ -52,7 +52,7 @@ function page(state, isDay) {
 		h('p.hint', 'These numbers and charts are of this gateway, since ', moment(totals.since), '. Waiting mutations are counted over all gateways; an organization’s page has its completed mutations at all gateways.'),
 		h('div.tiles',
 			tile('Oldest waiting', oldest ? mutationPath(oldest.organization_id, oldest.user_id, oldest.mutation_id) : RECENT,
-				oldest ? span(oldest.age_seconds) : 'none', oldest ? ['since ', moment(oldest.accepted_at)] : 'nothing waits', oldest?.age_seconds > 300 && 'warn',
+				oldest ? span(oldest.age_seconds) : 'none', oldest ? ['since ', moment(oldest.accepted_at)] : 'nothing waits, except in halted lanes', oldest?.age_seconds > 300 && 'warn',
 				spark(series.oldest_waiting_seconds, { label: 'Age of the oldest waiting, seconds', step })),
 			tile('Failed', FAILED, stuck.failed, noun(stuck.failed, 'mutation'), amount(stuck.failed) && 'bad'),
 			tile('Conflicts', CONFLICTS, stuck.conflict, noun(stuck.conflict, 'mutation'), amount(stuck.conflict) && 'split'),

@@ -4,9 +4,11 @@ import * as live from './live.js'
 
 const STORED = 'sluice-first-steps'
 
+const PUSHED = '019bb000-001d-7000-8000-000000000001'
+
 const PUSH = `{
   "device_id": "019bb000-de71-7000-8000-000000000001", "mutations": [{
-    "id": "019bb000-001d-7000-8000-000000000001",
+    "id": "${PUSHED}",
     "idempotency_key": "019bb000-00d0-4000-8000-000000000001",
     "sequence_number": 1, "created_at": "2026-01-15T08:00:00.000Z",
     "operation": "create", "entity_type": "contact",
@@ -24,7 +26,7 @@ export function firstSteps(view) {
 	const { organization_id: organization, user_id: user } = me.demo
 	const arrived = h('div'), push = h('li')
 	const look = async () => {
-		const [it] = (await get(query(of(organization, 'mutations', 'recent'), { user_id: user, limit: 1 }), { signal: view.signal })).mutations
+		const [it] = (await get(query(of(organization, 'mutations', 'recent'), { user_id: user, mutation: PUSHED }), { signal: view.signal })).mutations
 		if (!it) return refill(arrived, h('p.muted', 'Nothing has arrived yet.'))
 		push.className = 'done'
 		refill(arrived, h('p', h('span.strong', 'It arrived: '), mutationLink(organization, user, it), it.server_id != null && [', its entity ', entityLink(organization, it.entity_type, it.server_id)],
