@@ -29,6 +29,9 @@ package final class Committer<Work: GroupTransaction>: Sendable {
     private struct CurrentGroup {
         var jobs: [Work.Job] = []
         let startedAt = ContinuousClock.now
+        /// The number of calls of ``Committer/expire(after:databaseAnsweredAt:)`` since the start. Unlike the time, this
+        /// number does not increase while the process is stopped.
+        var ticks = 0
         /// The lock conflict or time-out of the last attempt to commit the group.
         var failure: PostgresError?
     }
@@ -113,7 +116,10 @@ package final class Committer<Work: GroupTransaction>: Sendable {
     ///   database can be reached, and the job waited for the work of other jobs.
     func expire(after age: Duration, databaseAnsweredAt answeredAt: ContinuousClock.Instant?) {
         let now = ContinuousClock.now
-        let group = current.withLock { $0 }
+        let group = current.withLock { current in
+            current.ticks += 1
+            return current
+        }
         let late = group.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }
         if !late.isEmpty {
             let problem = lateness(of: group, at: now)
@@ -135,7 +141,8 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         guard isReached else { return .storeUnavailable }
         let error = group.failure ?? PostgresError(.timedOut, "the statements took longer than the jobs may wait")
         guard worker == queue.workers, group.jobs.count == 1, let job = group.jobs.first, !error.isRetryable,
-            now - group.startedAt >= connection.statementTimeout
+            now - group.startedAt >= connection.statementTimeout,
+            Committers<Work>.expiryInterval * group.ticks >= connection.statementTimeout
         else { return work.problem(error) }
         return work.problem(error, ofLone: job)
     }
@@ -274,10 +281,11 @@ package final class Committer<Work: GroupTransaction>: Sendable {
     /// the usual time. A job that takes too long alone is refused. Because other jobs wait, all jobs that have not been
     /// tried within twice the usual time are refused as well.
     ///
-    /// A group of one job is not tried again, because the job already had all of the time.
+    /// A group of one job is not tried again, because the job already had all of the time. A heavy job may be the cause
+    /// itself. The work of other jobs is bounded, so the cause is the database or the machine.
     private func split(_ group: [Work.Job], _ error: PostgresError, timeoutDivisor: Int) async {
         guard group.count > 1 else {
-            if timeoutDivisor == 1, let job = group.first, !error.isRetryable {
+            if timeoutDivisor == 1, worker == queue.workers, let job = group.first, !error.isRetryable {
                 job.refuse(work.problem(error, ofLone: job))
             } else {
                 fail(group, error)

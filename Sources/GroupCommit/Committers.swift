@@ -12,6 +12,9 @@ package import SyncModel
 /// partition costs more than the next ten rows. Heavy jobs go to a separate committer on a separate thread. While this
 /// committer commits a job of an organization, no other job of the organization is committed.
 package final class Committers<Work: GroupTransaction>: Service {
+    /// The pause between two searches for jobs that have waited too long.
+    static var expiryInterval: Duration { .milliseconds(250) }
+
     private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]
     private let timeout: Duration
@@ -97,7 +100,7 @@ package final class Committers<Work: GroupTransaction>: Service {
                             committer.expire(after: self.timeout, databaseAnsweredAt: answeredAt)
                             committer.probeIfDue(at: .now)
                         }
-                        try? await Task.sleep(for: .milliseconds(250))
+                        try? await Task.sleep(for: Self.expiryInterval)
                     }
                 } onCancelOrGracefulShutdown: {
                     self.queue.close()

@@ -119,6 +119,9 @@ public struct LaneBlocker: Sendable, Hashable {
         case failure
     }
 
+    /// The maximum time for which a lane is released because of the upstream's limit of requests, in seconds.
+    private static let longestRatePause: Double = 1
+
     public var reason: Reason
     /// When a worker can claim the lane again; nil if this time is unknown.
     public var until: Timestamp?
@@ -164,6 +167,9 @@ public struct LaneBlocker: Sendable, Hashable {
                 self.init(.noUpstream, until: until)
             } else if isForwarded, let pause, !pause.isOver(at: now) {
                 self.init(.upstreamPaused, until: pause.until)
+            } else if isForwarded, isRateLimited, let until, until <= now.adding(seconds: Self.longestRatePause) {
+                // an open circuit may look the same for its last second
+                self.init(.rateLimited, until: until)
             } else if hasUpstream, until != nil {
                 // an open circuit postpones all lanes of the organization, even if their heads need no upstream; a
                 // worker also postpones the lane if the organization has no upstream or is suspended

@@ -86,10 +86,13 @@ import Testing
         #expect(blocker(UpstreamPause(), isForwarded: false) == nil)
     }
 
-    @Test func `a lane that has been due for over a second waits for the rate of its upstream`() {
-        for (seconds, isLimited, reason) in [(2.0, true, .rateLimited), (0.5, true, nil), (2, false, nil)]
-            as [(Double, Bool, LaneBlocker.Reason?)]
-        {
+    @Test func `a lane that is due for over a second, or within a second, waits for the rate of its upstream`() {
+        let cases: [(Double, Bool, LaneBlocker.Reason?)] = [
+            (2, true, .rateLimited), (0.5, true, nil), (2, false, nil),
+            // a worker has released the lane until the upstream may get another request
+            (-0.5, true, .rateLimited), (-0.5, false, .circuitOpen), (-1.5, true, .circuitOpen),
+        ]
+        for (seconds, isLimited, reason) in cases {
             let blocker = LaneBlocker(
                 of: Self.head(.pending),
                 in: Self.lane(readyAt: Self.now.adding(seconds: -seconds)),
