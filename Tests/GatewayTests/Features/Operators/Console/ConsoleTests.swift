@@ -238,7 +238,7 @@ struct ConsoleTests {
         try await page.signIn()
         try await page.reaches("/Nothing has arrived/.test(document.querySelector('.steps')?.textContent)")
         // the card looks for the push of the quick start
-        let draft = phone.create().with(["id": "019bb000-001d-7000-8000-000000000001".quoted])
+        let draft = phone.create().with(["id": #""019bb000-001d-7000-8000-000000000001""#])
         #expect(try await phone.push([draft]).statuses == ["succeeded"])
         try await page.reaches("document.querySelector('.steps .done')?.textContent.includes('It arrived')")
         let amiss = try await page.evaluate(ConsoleChecks.script)
