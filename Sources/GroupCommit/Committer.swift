@@ -28,10 +28,6 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     private struct CurrentGroup {
         var jobs: [Work.Job] = []
-        let startedAt = ContinuousClock.now
-        /// The number of calls of ``Committer/expire(after:databaseAnsweredAt:)`` since the start. Unlike the time, this
-        /// number does not increase while the process is stopped.
-        var ticks = 0
         /// The lock conflict or time-out of the last attempt to commit the group.
         var failure: PostgresError?
     }
@@ -107,44 +103,18 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         }
     }
 
-    /// The time of the database's last answer to this committer; nil if there is no such answer.
-    var lastAnswerAt: ContinuousClock.Instant? { connection.lastAnswerAt }
-
     /// Answers jobs that have waited too long, either in the queue or for a response from the database.
-    ///
-    /// - Parameter answeredAt: the time of the database's last answer to any committer. If a job was queued before, the
-    ///   database can be reached, and the job waited for the work of other jobs.
-    func expire(after age: Duration, databaseAnsweredAt answeredAt: ContinuousClock.Instant?) {
+    func expire(after age: Duration) {
         let now = ContinuousClock.now
-        let group = current.withLock { current in
-            current.ticks += 1
-            return current
+        let (late, failure) = current.withLock { current in
+            (current.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }, current.failure)
         }
-        let late = group.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }
         if !late.isEmpty {
-            let problem = lateness(of: group, at: now)
+            // a known failure, such as a lock of another session, shows that the database does respond
+            let problem = failure.map { work.problem($0) } ?? .storeUnavailable
             for job in late { job.refuse(problem) }
         }
-        for job in queue.expired(age, now: now) {
-            let isReached = answeredAt.map { $0 > job.enqueuedAt } ?? false
-            job.refuse(isReached ? .overloaded("too many writes are waiting") : .storeUnavailable)
-        }
-    }
-
-    /// Returns the problem of a group whose jobs cannot wait longer for the database.
-    ///
-    /// A heavy job that is alone and has had the time of a statement gets the same problem as after a statement that the
-    /// database ended. Otherwise the answer would depend on which of the two times passes first.
-    private func lateness(of group: CurrentGroup, at now: ContinuousClock.Instant) -> Problem {
-        // a known failure, such as a lock of another session, shows that the database does respond
-        let isReached = group.failure != nil || connection.lastAnswerAt.map { $0 > group.startedAt } ?? false
-        guard isReached else { return .storeUnavailable }
-        let error = group.failure ?? PostgresError(.timedOut, "the statements took longer than the jobs may wait")
-        guard worker == queue.workers, group.jobs.count == 1, let job = group.jobs.first, !error.isRetryable,
-            now - group.startedAt >= connection.statementTimeout,
-            Committers<Work>.expiryInterval * group.ticks >= connection.statementTimeout
-        else { return work.problem(error) }
-        return work.problem(error, ofLone: job)
+        for job in queue.expired(age, now: now) { job.refuse(Problem.storeUnavailable) }
     }
 
     // MARK: - One group

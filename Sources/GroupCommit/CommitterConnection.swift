@@ -64,11 +64,6 @@ package final class CommitterConnection: Sendable {
         }
     }
 
-    /// The time of the database's last answer on an open connection; nil if there is no such answer.
-    var lastAnswerAt: ContinuousClock.Instant? {
-        state.withLock { state in state.lines.values.compactMap { $0.connection?.lastAnswerAt }.max() }
-    }
-
     /// Returns the open connection, or opens one.
     ///
     /// - Parameter timeoutDivisor: the divisor of a statement's usual time limit: 1 for the usual limit, 2 for half of

@@ -12,9 +12,6 @@ package import SyncModel
 /// partition costs more than the next ten rows. Heavy jobs go to a separate committer on a separate thread. While this
 /// committer commits a job of an organization, no other job of the organization is committed.
 package final class Committers<Work: GroupTransaction>: Service {
-    /// The pause between two searches for jobs that have waited too long.
-    static var expiryInterval: Duration { .milliseconds(250) }
-
     private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]
     private let timeout: Duration
@@ -23,8 +20,8 @@ package final class Committers<Work: GroupTransaction>: Service {
     ///   - count: the number of committers of light jobs; each has its own connection.
     ///   - hasHeavyWorker: whether one more committer commits heavy jobs.
     ///   - limits: the limits of a group.
-    ///   - timeout: the time after which a job that is queued or waits for the database is refused. The problem is
-    ///     `store_unavailable` if the database has not answered since then.
+    ///   - timeout: the time after which a job that is queued or waits for the database is answered
+    ///     `store_unavailable`.
     package init(
         _ count: Int,
         doing work: Work,
@@ -95,12 +92,11 @@ package final class Committers<Work: GroupTransaction>: Service {
                 // while the database does not respond, this task answers jobs in time
                 await withTaskCancellationOrGracefulShutdownHandler {
                     while !Task.isCancelled, !Task.isShuttingDownGracefully {
-                        let answeredAt = self.committers.compactMap(\.lastAnswerAt).max()
                         for committer in self.committers {
-                            committer.expire(after: self.timeout, databaseAnsweredAt: answeredAt)
+                            committer.expire(after: self.timeout)
                             committer.probeIfDue(at: .now)
                         }
-                        try? await Task.sleep(for: Self.expiryInterval)
+                        try? await Task.sleep(for: .milliseconds(250))
                     }
                 } onCancelOrGracefulShutdown: {
                     self.queue.close()

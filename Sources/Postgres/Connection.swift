@@ -20,7 +20,6 @@ public final class Connection: Sendable {
     private let statements = Atomic(0)
     private let roundTrips = Atomic(0)
     private let commitCount = Atomic(0)
-    private let lastAnswer = Mutex<ContinuousClock.Instant?>(nil)
 
     private init(mailbox: Mailbox, driver: DriverInPlace? = nil, statementTimeout: Duration) {
         self.mailbox = mailbox
@@ -80,9 +79,7 @@ public final class Connection: Sendable {
         if queries.isEmpty { return [] }
         statements.wrappingAdd(queries.count, ordering: .relaxed)
         roundTrips.wrappingAdd(1, ordering: .relaxed)
-        let outcome = await perform(.pipeline(queries), timeout: timeout ?? defaultTimeout)
-        if outcome.isOfServer { lastAnswer.withLock { $0 = .now } }
-        let results = try outcome.get()
+        let results = try await perform(.pipeline(queries), timeout: timeout ?? defaultTimeout).get()
         if queries.last?.statement.name == Query.commit.statement.name {
             commitCount.wrappingAdd(1, ordering: .relaxed)
         }
@@ -116,9 +113,6 @@ public final class Connection: Sendable {
         traffic.roundTrips = roundTrips.load(ordering: .relaxed)
         return traffic
     }
-
-    /// The time of the server's last answer to a call of `run`, which may be an error; nil before the first answer.
-    public var lastAnswerAt: ContinuousClock.Instant? { lastAnswer.withLock { $0 } }
 
     /// The number of calls of `run` that ended with a successful COMMIT.
     public var commits: Int { commitCount.load(ordering: .relaxed) }
@@ -179,13 +173,6 @@ public final class Connection: Sendable {
             ticket.cancel()
             mailbox.wake()
         }
-    }
-}
-
-extension Job.Outcome {
-    /// Whether the server sent the outcome: results, or an error with a code.
-    fileprivate var isOfServer: Bool {
-        if case .failure(let error) = self { error.sqlState != nil } else { true }
     }
 }
 

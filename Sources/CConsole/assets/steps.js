@@ -8,7 +8,7 @@ const PUSHED = '019bb000-001d-7000-8000-000000000001'
 
 const PUSH = `{
   "device_id": "019bb000-de71-7000-8000-000000000001", "mutations": [{
-    "id": "${PUSHED}",
+    "id": "019bb000-001d-7000-8000-000000000001",
     "idempotency_key": "019bb000-00d0-4000-8000-000000000001",
     "sequence_number": 1, "created_at": "2026-01-15T08:00:00.000Z",
     "operation": "create", "entity_type": "contact",

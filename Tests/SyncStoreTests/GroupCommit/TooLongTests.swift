@@ -16,10 +16,10 @@ private struct Naps: GroupTransaction {
         let lane: LaneKey
         var isTooMuch = false
         var isLocked = false
-        var weight = 1
         var enqueuedAt = ContinuousClock.now
         let reply: JobCompletion<Bool>
 
+        var weight: Int { 1 }
         var bytes: Int { 1 }
         var isAnswered: Bool { reply.isSent }
         func refuse(_ problem: Problem) { reply.send(.failure(problem)) }
@@ -44,16 +44,11 @@ private struct Naps: GroupTransaction {
         if group.contains(where: \.isLocked) { throw PostgresError(.server(sqlState: "55P03"), "the lane is locked") }
         var parameters = Parameters()
         parameters.add(group.contains(where: \.isTooMuch) ? "300" : "0")
-        // the database answers the first statement at once
-        _ = try await connection.run([Query(Self.nap, Parameters("0"))])
         _ = try await connection.run([Query(Self.nap, parameters)])
         for job in group { job.reply.send(.success(true)) }
     }
 
     func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "nap") }
-    func problem(_ error: PostgresError, ofLone job: Job) -> Problem {
-        failure.problem(error, doing: "nap", count: job.weight, advice: "send fewer")
-    }
     func isStale(_ error: PostgresError) -> Bool { false }
     func fetchMissingKeys(_ error: SealError) async throws { throw error }
     func invalidateCache(_ group: [Job]) {}
@@ -67,12 +62,11 @@ private struct Naps: GroupTransaction {
         _ lane: LaneKey,
         isTooMuch: Bool = false,
         isLocked: Bool = false,
-        weight: Int = 1,
         to committer: Committer<Naps>
     ) async -> ProblemCode? {
         let result = await withCheckedContinuation { continuation in
             let reply = JobCompletion<Bool>(continuation)
-            let job = Naps.Job(lane: lane, isTooMuch: isTooMuch, isLocked: isLocked, weight: weight, reply: reply)
+            let job = Naps.Job(lane: lane, isTooMuch: isTooMuch, isLocked: isLocked, reply: reply)
             if !committer.queue.add(job, at: .partition(0)) { reply.send(.failure(Problem.storeUnavailable)) }
         }
         if case .failure(let problem) = result { return problem.code }
@@ -152,44 +146,8 @@ private struct Naps: GroupTransaction {
         async let answer = submit(Self.lane(), isLocked: true, to: committer)
         let running = Task { await committer.run() }
         while work.tries.all.count < 2 { await Task.yield() }
-        committer.expire(after: .zero, databaseAnsweredAt: nil)
+        committer.expire(after: .zero)
         #expect(await answer == .overloaded)
-        committer.queue.close()
-        await running.value
-    }
-
-    /// A heavy push and the pushes that wait for it, while the database answers. No statement has a time-out.
-    @Test func `a heavy job that is late gets the same problem as after a time-out, and waiting jobs are overload`()
-        async throws
-    {
-        let database = try await Gateway.migratedDatabase()
-        let committer = Committer(
-            work: Naps(),
-            queue: GroupQueue(workers: 1, hasHeavyWorker: true),
-            worker: 1,
-            connection: CommitterConnection(ConnectionConfiguration(uri: database.uri, statementTimeout: .zero)),
-            metrics: CommitMetrics(prefix: "test_group", jobs: "jobs")
-        )
-        async let heavy = submit(Self.lane(), isTooMuch: true, weight: 300, to: committer)
-        let running = Task { await committer.run() }
-        while committer.lastAnswerAt == nil { await Task.yield() }
-        async let answered = submit(Self.lane(), weight: 300, to: committer)
-        while committer.queue.count < 1 { await Task.yield() }
-        committer.expire(after: .zero, databaseAnsweredAt: .now)
-        #expect(await heavy == .payloadTooLarge)
-        #expect(await answered == .overloaded)
-        async let unanswered = submit(Self.lane(), weight: 300, to: committer)
-        while committer.queue.count < 1 { await Task.yield() }
-        committer.expire(after: .zero, databaseAnsweredAt: committer.lastAnswerAt)
-        #expect(await unanswered == .storeUnavailable)
-        let other = try await database.connect()
-        defer { other.close() }
-        try await other.execute(
-            script: """
-                SELECT pg_cancel_backend(pid) FROM pg_stat_activity
-                WHERE datname = current_database() AND pid <> pg_backend_pid()
-                """
-        )
         committer.queue.close()
         await running.value
     }
