@@ -325,7 +325,9 @@ extension Attempt {
         let shown = conflicting(in: response, document: document)
         var outcome = refusal(.conflict, .conflict, response)
         let isUnidentified = dispatch.serverID == nil && shown == nil
-        let lack = isUnidentified ? ", but the answer does not identify the existing entity: it has no id of it, or two different ones" : ""
+        let unidentified =
+            ", but the answer does not identify the existing entity: it has no id of it, or two different ones"
+        let lack = isUnidentified ? unidentified : ""
         var problem = Problem(.conflict, (words ?? response.words) + lack + message)
         if dispatch.serverID == nil { problem.existingID = shown?.id }
         if let id = shown?.id ?? dispatch.serverID, let document = shown?.document {

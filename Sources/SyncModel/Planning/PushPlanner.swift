@@ -53,13 +53,7 @@ public struct PushPlanner {
             problem.expected = snapshot.watermark
             throw .problem(problem)
         }
-        let validator = PushValidator(
-            push,
-            snapshot: snapshot,
-            upstream: context.organization.upstream,
-            order: context.organization.settings.order,
-            types: context.type
-        )
+        let validator = PushValidator(push, snapshot: snapshot, of: context.organization, types: context.type)
         if validator.needsProbe { throw .needsProbe }
         if context.isStrict, let problem = validator.strictProblem() {
             // the problem must list all refused entries, which requires that every key, id and client id was looked up

@@ -59,20 +59,18 @@ struct PushValidator {
     /// For each order key, the index of the latest accepted entry.
     private var orderKeys: [ByteExactString: Int] = [:]
 
-    /// - Parameters:
-    ///   - upstream: the organization's upstream, whose settings list the headers that mutations may have.
-    ///   - order: the organization's order of a lane's mutations.
+    /// - Parameter organization: its order of a lane's mutations, and its upstream, whose settings list the headers that
+    ///   mutations may have, are used.
     init(
         _ push: PushRequest,
         snapshot: PushSnapshot,
-        upstream: UpstreamSettings?,
-        order: LaneOrder,
+        of organization: Organization,
         types: @escaping (String) -> EntityType?
     ) {
         self.snapshot = snapshot
         self.types = types
-        self.upstream = upstream
-        keepsOrderKeys = order == .dependencies
+        upstream = organization.upstream
+        keepsOrderKeys = organization.settings.order == .dependencies
         deviceID = push.deviceID
         verdicts = Array(repeating: nil, count: push.entries.count)
         let count = push.entries.count

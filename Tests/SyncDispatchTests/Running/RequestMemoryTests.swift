@@ -35,7 +35,10 @@ import Testing
     @Test func `small requests wait once they hold half as many bytes as the memory has`() async throws {
         let whole = await requests.reserve(100_000, for: Self.lane(), isFast: true)
         var small: [MemoryReservation] = []
-        for _ in 0..<3 { small.append(try #require(await requests.reserve(InFlightRequests.small, for: Self.lane(), isFast: true))) }
+        for _ in 0..<3 {
+            let bytes = InFlightRequests.small
+            small.append(try #require(await requests.reserve(bytes, for: Self.lane(), isFast: true)))
+        }
         #expect(requests.heldBytes == 100_000 + 3 * InFlightRequests.small)
         let fourth = await wait(for: InFlightRequests.small, Self.lane())
         let tiny = await requests.reserve(848, for: Self.lane(), isFast: true)
@@ -52,7 +55,10 @@ import Testing
     @Test func `a small request that waits is sent once memory is free`() async throws {
         var whole = await requests.reserve(100_000, for: Self.lane(), isFast: true)
         var small: [MemoryReservation] = []
-        for _ in 0..<3 { small.append(try #require(await requests.reserve(InFlightRequests.small, for: Self.lane(), isFast: true))) }
+        for _ in 0..<3 {
+            let bytes = InFlightRequests.small
+            small.append(try #require(await requests.reserve(bytes, for: Self.lane(), isFast: true)))
+        }
         let fourth = await wait(for: InFlightRequests.small, Self.lane())
         #expect(whole != nil)
         whole = nil

@@ -407,8 +407,9 @@ import Testing
                 let outcome = Sample.of(.create, strategy).outcome(status, json, location: location)
                 #expect(outcome?.status == .conflict && outcome?.resolution == nil && outcome?.override == nil)
                 #expect(outcome?.serverID == nil && outcome?.current == nil && outcome?.existingID == nil)
-                let detail = "the upstream answered \(status), but the answer does not identify the existing entity"
-                    + ": it has no id of it, or two different ones"
+                let detail =
+                    "the upstream answered \(status), but the answer does not identify the existing entity: "
+                    + "it has no id of it, or two different ones"
                 #expect(outcome?.detail == detail)
             }
         }
