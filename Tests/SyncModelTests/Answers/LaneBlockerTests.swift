@@ -86,7 +86,7 @@ import Testing
         #expect(blocker(UpstreamPause(), isForwarded: false) == nil)
     }
 
-    @Test func `a lane that has been ready for over a second, or is ready within a second, waits for the rate of its upstream`() {
+    @Test func `a lane that is ready within a second, or was for over a second, waits for the rate of its upstream`() {
         let cases: [(Double, Bool, LaneBlocker.Reason?)] = [
             (2, true, .rateLimited), (0.5, true, nil), (2, false, nil),
             // a worker has released the lane until the upstream may get another request
