@@ -47,6 +47,8 @@ final class ReplicationRun: Sendable {
         /// Whether the feed accepted a new event.
         var hasTaken = false
         var heldAt = ContinuousClock.now
+        /// The last call that renews the lease or writes the state. A later call waits for it.
+        var lastHold: Task<Void, any Error>?
     }
 
     private let claim: ClaimedSource
@@ -130,7 +132,23 @@ final class ReplicationRun: Sendable {
     ///
     /// A success is recorded only if the durable position has advanced, or if no batch is failing. If `writing` is
     /// false, the lease must also have an earlier success.
+    ///
+    /// Calls run one after another, because a call with an older state must not write after a call with a newer one. A
+    /// call is not cancelled with the run, so that the run's last state is written.
     private func hold(writing: Bool) async throws {
+        let hold = progress.withLock { progress in
+            let last = progress.lastHold
+            let next = Task {
+                _ = await last?.result
+                try await holdNow(writing: writing)
+            }
+            progress.lastHold = next
+            return next
+        }
+        try await hold.value
+    }
+
+    private func holdNow(writing: Bool) async throws {
         let now = progress.withLock { $0 }
         var state = now.state
         if now.reached > .zero { state?.confirmed = now.reached.description }
@@ -462,8 +480,7 @@ final class ReplicationRun: Sendable {
     private func confirmLast(_ stream: ReplicationStream) async {
         let now = progress.withLock { $0 }
         guard now.reached > now.written || now.isChange else { return }
-        // a separate task is used, because it is not cancelled with this run
-        await Task { try? await self.hold(writing: true) }.value
+        try? await hold(writing: true)
         stream.confirm(progress.withLock { $0.written })
     }
 
