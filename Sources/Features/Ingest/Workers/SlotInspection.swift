@@ -283,7 +283,13 @@ struct SlotInspection {
         var scope = publication.scope
         let names = settings.tables.map(\.name)
         let before = (known?.tables ?? []).filter { names.contains($0.name) }
-        let parameters = Parameters(settings.publication, names.map(\.schema), names.map(\.name), before.map(\.oid))
+        let parameters = Parameters(
+            settings.publication,
+            names.map(\.schema),
+            names.map(\.name),
+            before.map(\.oid),
+            before.flatMap(\.relations).map(\.oid)
+        )
         let rows = try await connection.run(Query(Self.scopeStatement, parameters))
         let found = try rows.read { row in
             let oid: Int64 = try row.read("oid")
@@ -488,6 +494,10 @@ struct SlotInspection {
     /// table leaves its schema and returns, PostgreSQL writes the table's dependency on the schema again. If a
     /// partition is detached and attached again, PostgreSQL writes the partition's row of `pg_inherits` again.
     ///
+    /// The statement locks no table while it waits for another table's lock. It reads partitions from `pg_inherits`,
+    /// because `pg_partition_tree` keeps locks on them: an ALTER TABLE of the followed table could then be cancelled by a
+    /// deadlock with this statement. The size is read only for relations that the last check did not find.
+    ///
     /// Before PostgreSQL 15, publications have no schemas, conditions or column lists. The statement reads schemas
     /// through dependencies, and conditions and lists as JSON, because this works in all versions.
     private static let scopeStatement = Statement(
@@ -506,10 +516,14 @@ struct SlotInspection {
                         || CASE WHEN EXISTS (
                             SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = l.oid
                         ) THEN 'p' ELSE '' END
-                        || CASE WHEN l.relkind <> 'f' AND pg_relation_size(l.oid) > 0 THEN '' ELSE 'e' END,
+                        || CASE
+                            WHEN c.oid::int8 <> ALL ($4::int8[]) OR l.oid::int8 = ANY ($5::int8[]) THEN 'e'
+                            WHEN l.relkind <> 'f' AND pg_relation_size(l.oid) > 0 THEN ''
+                            ELSE 'e'
+                        END,
                     format('%I.%I', ln.nspname, l.relname)
                 )
-                FROM (SELECT c.oid AS oid UNION SELECT t.relid FROM pg_partition_tree(c.oid) t) k
+                FROM unnest(t.oids) AS k (oid)
                 JOIN pg_class l ON l.oid = k.oid
                 JOIN pg_namespace ln ON ln.oid = l.relnamespace
                 LEFT JOIN pg_inherits i ON i.inhrelid = l.oid AND l.relispartition
@@ -520,7 +534,7 @@ struct SlotInspection {
                 FROM pg_attribute a
                 LEFT JOIN (
                     SELECT DISTINCT l.attname
-                    FROM (SELECT c.oid AS oid UNION SELECT t.relid FROM pg_partition_tree(c.oid) t) k
+                    FROM unnest(t.oids) AS k (oid)
                     JOIN pg_attribute l ON l.attrelid = k.oid AND l.attnum > 0
                     WHERE l.atthasmissing
                 ) f ON f.attname = a.attname
@@ -530,6 +544,19 @@ struct SlotInspection {
         FROM pg_publication p
         CROSS JOIN pg_class c
         JOIN pg_namespace n ON n.oid = c.relnamespace
+        CROSS JOIN LATERAL (
+            WITH RECURSIVE down AS (
+                SELECT c.oid AS oid, c.relkind AS relkind
+                UNION
+                SELECT r.oid, r.relkind
+                FROM down
+                JOIN pg_inherits i ON i.inhparent = down.oid
+                JOIN pg_class r ON r.oid = i.inhrelid
+                WHERE down.relkind = 'p' AND (to_jsonb(i) ->> 'inhdetachpending') IS DISTINCT FROM 'true'
+            )
+            SELECT array_agg(down.oid) AS oids
+            FROM down
+        ) t
         CROSS JOIN LATERAL (
             WITH up AS (
                 SELECT a.relid, string_agg(i.xmin::text, ' ') OVER (

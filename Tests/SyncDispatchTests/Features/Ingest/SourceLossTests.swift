@@ -655,6 +655,29 @@ import Testing
         await running.stop()
     }
 
+    /// A check that waits for a table's lock could cause a deadlock, and a long ALTER TABLE would stop the source.
+    @Test func `a table that another session locks does not delay the checks`() async throws {
+        let gateway = try await Gateway()
+        let database = try await FollowedDatabase(Self.partitioned)
+        let follower = try await Follower(gateway, database)
+        let running = follower.work()
+        try await database.run("INSERT INTO contact VALUES (1, 'a')")
+        try await follower.waitFor(["1": Self.named(1, "a")])
+        try await follower.waitUntil("its scope is stored") { try await follower.state?.scope != nil }
+        try await database.run("BEGIN; LOCK TABLE contact IN ACCESS EXCLUSIVE MODE")
+        // the slot is reported before the scope is checked, so the second new report follows a complete check
+        for _ in 0..<2 {
+            let checked = try await follower.state?.report?.checkedAt
+            gateway.clock.advance(seconds: 1)
+            try await follower.waitUntil("the slot is reported") {
+                try await follower.state?.report?.checkedAt != checked
+            }
+        }
+        try await database.run("INSERT INTO contact VALUES (2, 'b'); COMMIT")
+        try await follower.waitFor(["1": Self.named(1, "a"), "2": Self.named(2, "b")])
+        await running.stop()
+    }
+
     @Test func `reports DDL that changes rows, and added or removed partitions, and does not stop`() async throws {
         let gateway = try await Gateway()
         let database = try await FollowedDatabase(Self.partitioned)

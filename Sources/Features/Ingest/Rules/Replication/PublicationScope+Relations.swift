@@ -14,7 +14,7 @@ extension PublicationScope {
         package var isLogged = true
         /// Whether the publication has a row for this relation, so that PostgreSQL refuses SET UNLOGGED (not stored).
         package var isProtected = false
-        /// Whether the relation has no rows (not stored).
+        /// Whether the relation has no rows (not stored). It is read only for a relation that the last check did not find.
         package var isEmpty = true
         /// The relation's name (not stored).
         @Exact package var name = ""
