@@ -4,8 +4,6 @@ import * as live from './live.js'
 
 const STORED = 'sluice-first-steps'
 
-const PUSHED = '019bb000-001d-7000-8000-000000000001'
-
 const PUSH = `{
   "device_id": "019bb000-de71-7000-8000-000000000001", "mutations": [{
     "id": "019bb000-001d-7000-8000-000000000001",
@@ -15,6 +13,7 @@ const PUSH = `{
     "local_id": "019bb000-00c0-7000-8000-000000000001",
     "payload": {"name": "Kari Nordmann", "phone": "+47 22 00 00 00"}
   }]}`
+const PUSHED = JSON.parse(PUSH).mutations[0].id
 
 const curl = (path, more = '') => `curl -sS -w '\\n' '${me.demo.api ?? 'http://127.0.0.1:8080/v1'}${path}' -H "Authorization: Bearer $TOKEN"${more}`
 

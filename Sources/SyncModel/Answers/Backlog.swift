@@ -120,7 +120,7 @@ public struct LaneBlocker: Sendable, Hashable {
     }
 
     /// The maximum time for which a lane is released because of the upstream's limit of requests, in seconds.
-    private static let longestRatePause: Double = 1
+    package static let longestRatePause: Double = 1
 
     public var reason: Reason
     /// When a worker can claim the lane again; nil if this time is unknown.

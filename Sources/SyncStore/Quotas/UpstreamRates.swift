@@ -12,7 +12,7 @@ package final class UpstreamRates: Sendable {
     /// The maximum number of upstreams whose reserved requests are in memory.
     private static let capacity = 20_000
     /// The shortest and the longest pause of a lane that may not send a request yet, in seconds.
-    private static let pauses = 0.05...1.0
+    private static let pauses = 0.05...LaneBlocker.longestRatePause
 
     private struct Entry {
         var portion: RequestPortion

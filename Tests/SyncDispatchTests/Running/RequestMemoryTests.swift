@@ -20,6 +20,15 @@ import Testing
         return task
     }
 
+    private func threeSmall() async throws -> [MemoryReservation] {
+        var reserved: [MemoryReservation] = []
+        for _ in 0..<3 {
+            let bytes = InFlightRequests.small
+            reserved.append(try #require(await requests.reserve(bytes, for: Self.lane(), isFast: true)))
+        }
+        return reserved
+    }
+
     @Test func `a large request waits for memory, and a small one does not`() async {
         var first = await requests.reserve(60_000, for: Self.lane(), isFast: true)
         #expect(first != nil && requests.heldBytes == 60_000)
@@ -34,11 +43,7 @@ import Testing
 
     @Test func `small requests wait once they hold half as many bytes as the memory has`() async throws {
         let whole = await requests.reserve(100_000, for: Self.lane(), isFast: true)
-        var small: [MemoryReservation] = []
-        for _ in 0..<3 {
-            let bytes = InFlightRequests.small
-            small.append(try #require(await requests.reserve(bytes, for: Self.lane(), isFast: true)))
-        }
+        var small = try await threeSmall()
         #expect(requests.heldBytes == 100_000 + 3 * InFlightRequests.small)
         let fourth = await wait(for: InFlightRequests.small, Self.lane())
         let tiny = await requests.reserve(848, for: Self.lane(), isFast: true)
@@ -54,13 +59,9 @@ import Testing
 
     @Test func `a small request that waits is sent once memory is free`() async throws {
         var whole = await requests.reserve(100_000, for: Self.lane(), isFast: true)
-        var small: [MemoryReservation] = []
-        for _ in 0..<3 {
-            let bytes = InFlightRequests.small
-            small.append(try #require(await requests.reserve(bytes, for: Self.lane(), isFast: true)))
-        }
+        var small = try await threeSmall()
         let fourth = await wait(for: InFlightRequests.small, Self.lane())
-        #expect(whole != nil)
+        #expect(whole != nil && small.count == 3)
         whole = nil
         #expect(await fourth.value)
         small = []
