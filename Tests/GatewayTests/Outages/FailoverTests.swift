@@ -180,7 +180,7 @@ import Testing
         // a known push is still answered, which does not prove that writing works
         Self.expectUnavailable(try await fixture.ada.push([draft]))
         #expect(try await send(.GET, fixture.gateway.operations + "/readyz").status == 503)
-        try await superuser.execute(script: "DROP TRIGGER test_disk_full ON mutations")
+        try await superuser.acceptRows(in: "test_disk_full")
         #expect(try await fixture.ada.push([draft]).statuses == ["succeeded"])
         try await waitUntil("it is ready again") {
             try await send(.GET, fixture.gateway.operations + "/readyz").status == 200

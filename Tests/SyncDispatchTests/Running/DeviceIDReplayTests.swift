@@ -31,7 +31,7 @@ import Testing
     /// Refuses folders named bad, and has a folder that conflicts with those named mine.
     private static var choosy: FakeUpstream {
         FakeUpstream { request, _ in
-            if request.text.contains("bad") { return .status(422, #"{"error":"bad"}"#) }
+            if request.text.contains(#""bad""#) { return .status(422, #"{"error":"bad"}"#) }
             guard !request.isUnconditional, request.text.contains("mine") else { return nil }
             let location = request.method == "POST" ? request.path + "/7" : nil
             return .status(409, #"{"id":7,"name":"theirs"}"#, location: location)

@@ -47,7 +47,7 @@ import Testing
 
     @Test func `a person's retry continues the ordinals and removes the mark`() async throws {
         let harness = try await DispatcherHarness(
-            upstream: FakeUpstream { request, _ in request.text.contains("bad") ? .status(422) : nil }
+            upstream: FakeUpstream { request, _ in request.text.contains(#""bad""#) ? .status(422) : nil }
         )
         let create = harness.create(payload: #"{"title":"bad"}"#)
         try await harness.phone.push([create])

@@ -10,7 +10,7 @@ import Testing
 /// A failure stops only its dependents, unless the organization's setting halts the lane.
 @Suite struct FailureTests {
     private static func refusing() -> FakeUpstream {
-        FakeUpstream { request, _ in request.text.contains("bad") ? .status(422, #"{"error":"no"}"#) : nil }
+        FakeUpstream { request, _ in request.text.contains(#""bad""#) ? .status(422, #"{"error":"no"}"#) : nil }
     }
 
     @Test func `a refused mutation blocks only its dependents`() async throws {

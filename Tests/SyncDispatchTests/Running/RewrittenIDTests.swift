@@ -192,7 +192,7 @@ import Testing
     /// The original failure: a mutation failed, another type reused the client id, and a person retried the mutation.
     @Test func `a reference keeps its type after a retry`() async throws {
         let upstream = FakeUpstream { request, _ in
-            if request.text.contains("bad") { return .status(422, "{}") }
+            if request.text.contains(#""bad""#) { return .status(422, "{}") }
             return request.method == "POST" ? .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#) : nil
         }
         let harness = try await DispatcherHarness(settings: #"{"on_failure":"continue"}"#, upstream: upstream)
@@ -219,7 +219,7 @@ import Testing
     /// The creates of both types wait. That of the other type is resolved first.
     @Test func `a reference waits for its own type`() async throws {
         let upstream = FakeUpstream { request, _ in
-            request.text.contains("bad")
+            request.text.contains(#""bad""#)
                 ? .status(422, "{}") : .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#)
         }
         let harness = try await DispatcherHarness(settings: #"{"on_failure":"continue"}"#, upstream: upstream)
@@ -241,7 +241,7 @@ import Testing
     /// references the entity of the other type does not need the create.
     @Test func `a discard does not affect references to another type`() async throws {
         let upstream = FakeUpstream { request, _ in
-            request.text.contains("bad")
+            request.text.contains(#""bad""#)
                 ? .status(422, "{}") : .status(201, #"{"id":"\#(request.path.dropFirst())-1"}"#)
         }
         let harness = try await DispatcherHarness(settings: #"{"on_failure":"continue"}"#, upstream: upstream)

@@ -126,7 +126,7 @@ import Testing
             upstream: FakeUpstream { request, _ in
                 if request.path == "/odd" { return .refused("the path is odd") }
                 let id = "%2e%2e;\(request.idempotencyKey.lowercased)"
-                return request.text.contains("bad") ? .status(201, #"{"id":"\#(id)"}"#) : nil
+                return request.text.contains(#""bad""#) ? .status(201, #"{"id":"\#(id)"}"#) : nil
             }
         )
         var hopeless: [UUID] = []

@@ -100,7 +100,7 @@ import Testing
             keys.json?.value(at: "/keys/0")?.text
                 == #"{"number":2,"master_key":"\#(master)","made_at":"2026-11-01T00:00:00.000Z","state":"locked"}"#
         )
-        #expect(!keys.text.contains("abab"))
+        #expect(!keys.text.contains("ababab"))
     }
 
     @Test func `a probe returns the upstream's response`() async throws {

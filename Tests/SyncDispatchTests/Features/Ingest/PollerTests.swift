@@ -237,7 +237,7 @@ import Testing
         let row = try await row(gateway, key)
         #expect(row.lastError?.contains("the items of a page could not be committed") == true, "\(row.lastError ?? "")")
         #expect(row.activity == .retrying && row.failingSince != nil)
-        try await connection.execute(script: "DROP TRIGGER refuse ON entities")
+        try await connection.acceptRows(in: "refuse")
         connection.close()
         gateway.clock.advance(seconds: 120)
         try await waitFor(gateway, key, "works") { $0.failureCount == 0 && $0.lastSuccessAt != nil }

@@ -108,7 +108,7 @@ import Testing
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
         #expect(try await follower.row.failureCount >= failures)
         try await follower.waitUntil("the source fails again") { try await follower.row.failureCount > failures }
-        try await connection.execute(script: "DROP TRIGGER refuse ON entities")
+        try await connection.acceptRows(in: "refuse")
         connection.close()
         _ = try await gateway.store.sourceAdministration.run(follower.key, from: .continuing)
         try await follower.waitUntil("all rows are applied") { try await follower.entities.count == 20 }

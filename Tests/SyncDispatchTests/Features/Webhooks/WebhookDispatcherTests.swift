@@ -303,7 +303,7 @@ import Testing
         try await waitUntil("the message is sent again") {
             try await administration.endpoint(endpoint)?.failureCount == 4
         }
-        try await connection.execute(script: "DROP TRIGGER refuse ON webhook_deliveries")
+        try await connection.acceptRows(in: "refuse")
         connection.close()
         gateway.clock.advance(seconds: 500)
         try await waitUntil("a message arrived") { try await rows(gateway, endpoint).first?.status == .delivered }
