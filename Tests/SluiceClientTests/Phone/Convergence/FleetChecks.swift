@@ -24,33 +24,72 @@ extension Fleet {
             found.append("phone \(phone.index) lacks \(missing) and has \(more)")
             note("phone \(phones[0].index): \(phones[0].file.path)\nphone \(phone.index): \(phone.file.path)")
         }
-        let held = try await phones.asyncMap { try await Self.held(on: $0) }
-        for (phone, rows) in zip(phones, held) {
+        let dangling = try await phones.asyncMap { try await $0.app.pool.read { try Self.dangling(in: $0) } }
+        for (phone, rows) in zip(phones, dangling) {
             let status = phone.app.client.currentStatus
-            let counts = (held: status.held - rows.count, status.pending, status.failed, status.conflicts)
-            if status.lastError != nil || counts != (0, 0, 0, 0) || rows != held[0] || (!rows.isEmpty && !hasDisasters)
-            {
-                found.append("phone \(phone.index): \(counts), \(rows), \(status.lastError ?? "no error")")
+            let held = try await phone.app.pool.read { try HeldRow.fetchAll($0) }
+                .filter { rows[EntityReference($0.entityType, $0.key)] == nil && (!$0.isDeletion || rows.isEmpty) }
+            let counts = (held: held.count, status.pending, status.failed, status.conflicts)
+            let isSame = rows.values.sorted() == dangling[0].values.sorted()
+            if status.lastError != nil || counts != (0, 0, 0, 0) || !isSame || (!rows.isEmpty && !hasDisasters) {
+                let words = rows.values.sorted()
+                found.append("phone \(phone.index): \(counts), \(words), \(status.lastError ?? "no error")")
                 note("phone \(phone.index): \(phone.file.path)")
             }
         }
         return found
     }
 
-    /// The rows that wait for a row which no phone has.
+    private struct EntityReference: Hashable {
+        let type: String
+        let key: String
+
+        init(_ type: String, _ key: String) { (self.type, self.key) = (type, key) }
+    }
+
+    /// The entities that refer to a lost entity, with their types and marks.
     ///
-    /// If a row was lost with a phone, or got another id because both its phone and the gateway were restored, rows that
-    /// refer to it are held on all phones.
-    private static func held(on phone: FleetPhone) async throws -> [String] {
-        try await phone.app.pool.read { db in
-            try HeldRow.fetchAll(db).filter { $0.waitsFor != nil }
-                .map { "\($0.entityType) \($0.document?["_"]?.string ?? "?")" }.sorted()
-        }
+    /// A row can be lost with a phone, or get another id because both its phone and the gateway were restored. A phone
+    /// that has the row and a reference to it keeps both and holds the deletion; a phone that receives the reference
+    /// later holds the row that has it.
+    private static func dangling(in db: Database) throws -> [EntityReference: String] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT b.entity_type, b.key, b.entity_type || ' ' || coalesce(json_extract(b.document, '$._'), '?')
+                FROM sluice_base b
+                JOIN (VALUES ('customer', '$.customer_id'), ('shelf', '$.shelf_id')) r
+                LEFT JOIN sluice_base t ON t.entity_type = r.column1
+                    AND t.key = CAST(json_extract(b.document, r.column2) AS TEXT) AND NOT t.is_deleted
+                WHERE NOT b.is_deleted AND json_extract(b.document, r.column2) IS NOT NULL AND t.key IS NULL
+                """
+        )
+        return Dictionary(rows.map { (EntityReference($0[0], $0[1]), $0[2]) }) { first, _ in first }
+    }
+
+    /// Adds the SQL function `is_compared(type, id)`: whether all phones must show the same row. They need not if the
+    /// entity is lost, or refers to a lost entity.
+    private static func addComparison(to db: Database) throws {
+        let dangling = try dangling(in: db)
+        let deleted = Set(
+            try Row.fetchAll(db, sql: "SELECT entity_type, key FROM sluice_base WHERE is_deleted")
+                .map { EntityReference($0[0], $0[1]) }
+        )
+        db.add(
+            function: DatabaseFunction("is_compared", argumentCount: 2) { values in
+                guard let type = String.fromDatabaseValue(values[0]) else { return true }
+                let id = UUID.fromDatabaseValue(values[1])?.uuidString.lowercased()
+                let number = Int64.fromDatabaseValue(values[1]).map { String($0) }
+                let entity = EntityReference(type, id ?? number ?? "")
+                return dangling[entity] == nil && !deleted.contains(entity)
+            }
+        )
     }
 
     /// The rows of a phone in a form that is the same on all phones, without the phone's own keys.
     private static func graph(_ phone: FleetPhone) async throws -> Set<String> {
         try await phone.app.pool.read { db in
+            try addComparison(to: db)
             var graph: Set<String> = []
             func add(_ sql: String) throws {
                 for fact in try String.fetchAll(db, sql: sql) {
@@ -58,13 +97,17 @@ extension Fleet {
                 }
             }
             try add(
-                "SELECT 'customer ' || mark || ' ' || substr(name, 1, 20) || ' ' || coalesce(phone, '') FROM customer"
+                """
+                SELECT 'customer ' || mark || ' ' || substr(name, 1, 20) || ' ' || coalesce(phone, '')
+                FROM customer WHERE is_compared('customer', id)
+                """
             )
-            try add("SELECT 'shelf ' || mark || ' ' || name FROM shelf")
+            try add("SELECT 'shelf ' || mark || ' ' || name FROM shelf WHERE is_compared('shelf', id)")
             try add(
                 """
                 SELECT 'item ' || i.mark || ' ' || i.text || ' on ' || coalesce(s.mark, 'none')
                 FROM item i LEFT JOIN shelf s ON s.id = i.shelfID
+                WHERE is_compared('item', i.id)
                 """
             )
             try add(
@@ -72,15 +115,23 @@ extension Fleet {
                 SELECT 'memo ' || m.mark || ' ' || substr(m.text, 1, 20) || ' of ' || coalesce(c.mark, 'none') || ' on '
                     || coalesce(s.mark, 'none')
                 FROM memo m LEFT JOIN customer c ON c.id = m.customerID LEFT JOIN shelf s ON s.id = m.shelfID
+                WHERE is_compared('memo', m.id)
                 """
             )
             for row in try Row.fetchAll(
                 db,
-                sql: "SELECT m.*, c.mark AS customer FROM meeting m JOIN customer c ON c.id = m.customerID"
+                sql: """
+                    SELECT m.*, c.mark AS customer FROM meeting m JOIN customer c ON c.id = m.customerID
+                    WHERE is_compared('meeting', m.id)
+                    """
             ) {
                 let guests = try JSON(parsing: row["details"] as String? ?? "{}")["guests"]?.array ?? []
                 let names = try guests.map {
-                    try Customer.fetchOne(db, key: UUID(uuidString: $0.string ?? ""))?.mark ?? "nobody"
+                    try String.fetchOne(
+                        db,
+                        sql: "SELECT mark FROM customer WHERE id = ? AND is_compared('customer', id)",
+                        arguments: [UUID(uuidString: $0.string ?? "")]
+                    ) ?? "none"
                 }
                 graph.insert(
                     "meeting \(row["mark"] as String) \(row["title"] as String) \(row["amount"] as String? ?? "") of"

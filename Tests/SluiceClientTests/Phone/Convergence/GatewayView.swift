@@ -107,11 +107,16 @@ struct GatewayView {
             request.httpMethod = "POST"
             request.httpBody = Data(body.utf8)
         }
-        let (data, response) = try await URLSession.shared.data(for: request)
-        let text = String(decoding: data, as: UTF8.self)
-        guard let status = (response as? HTTPURLResponse)?.statusCode, status == 200 else {
-            throw Failure(description: "\(path): \(text)")
+        // a busy machine can make the gateway refuse requests for a moment
+        var attempt = 0
+        while true {
+            attempt += 1
+            let (data, response) = try await URLSession.shared.data(for: request)
+            let text = String(decoding: data, as: UTF8.self)
+            let status = (response as? HTTPURLResponse)?.statusCode
+            if status == 200 { return try JSON(parsing: text) }
+            guard status == 503, attempt < 60 else { throw Failure(description: "\(path): \(text)") }
+            try await Task.sleep(for: .seconds(1))
         }
-        return try JSON(parsing: text)
     }
 }
