@@ -50,13 +50,18 @@ struct Intent: Sendable {
     /// Sends discards again.
     ///
     /// A phone that was restored from a backup may have discarded writes that, in its database, were never sent. In
-    /// fact, the gateway may have accepted these writes.
-    static func repeatDiscards(above known: Int64, upTo accepted: Int64, _ db: Database, now: Date) throws {
+    /// fact, the gateway may have accepted these writes. A gateway that was restored from a backup may have lost the
+    /// discards.
+    ///
+    /// - Parameter accepted: the highest number to repeat; nil for the gateway's watermark.
+    static func repeatDiscards(above known: Int64, upTo accepted: Int64?, _ db: Database, now: Date) throws {
         try db.execute(
             sql: """
                 INSERT OR IGNORE INTO sluice_intents (mutation_id, action, body, created_at)
                 SELECT id, ?, '{"dependents":"keep"}', ? FROM sluice_mutations
-                WHERE status = 'discarded' AND sequence_number > ? AND sequence_number <= ? ORDER BY sequence_number
+                WHERE status = 'discarded' AND sequence_number > ?
+                    AND sequence_number <= coalesce(?, (SELECT accepted_sequence FROM sluice_device))
+                ORDER BY sequence_number
                 """,
             arguments: [Action.discard.rawValue, now.rfc3339, known, accepted]
         )

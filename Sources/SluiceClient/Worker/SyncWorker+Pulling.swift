@@ -59,6 +59,9 @@ extension SyncWorker {
                 // before the new pull, because otherwise the end of the new pull would remove their rows.
                 hasRegistered = false
                 let hasLost = try await register()
+                // it may also have lost discards of writes that it still has, and would apply these writes
+                try await write { db, now in try Intent.repeatDiscards(above: 0, upTo: nil, db, now: now) }
+                try await settle()
                 let hasLostMore = try await recheckEnded()
                 if hasLost || hasLostMore { try await push() }
                 // when the new pull ends, rows that it did not contain are removed. Until then, all rows are kept. The

@@ -29,6 +29,30 @@ import Testing
         #expect(try await phone.contacts().map(\.name) == ["done", "open"])
     }
 
+    @Test func `a discard that a restored gateway has lost is sent again`() async throws {
+        let phone = try MockPhone()
+        await phone.sync()
+        phone.gateway.holdsWrites = true
+        let create = try #require(try await phone.insert(Contact(name: "Kari")))
+        func synchronize(until expected: Outcome) async throws {
+            while try await phone.client.state(of: create) != expected {
+                await phone.client.syncOnce(deadline: .milliseconds(100))
+            }
+        }
+        try await synchronize(until: .accepted)
+        let backup = phone.gateway.backup()
+        try await phone.client.discard(create)
+        try await synchronize(until: .discarded)
+        phone.gateway.restore(backup)
+        await phone.client.syncOnce(deadline: .milliseconds(100))
+        phone.gateway.holdsWrites = false
+        let status = await phone.sync()
+        #expect(status.isComplete && status.lastError == nil, "\(status)")
+        #expect(try await phone.client.state(of: create) == .discarded)
+        #expect(phone.gateway.entities(of: "contact").isEmpty)
+        #expect(try await phone.contacts().isEmpty)
+    }
+
     @Test func `discarded writes are not sent again after a restore`() async throws {
         let lab = try Lab()
         let kari = Contact(name: "Kari")
