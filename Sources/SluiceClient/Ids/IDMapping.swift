@@ -93,6 +93,30 @@ extension IDMapping {
             )
     }
 
+    /// Returns those ids of entities of a type that no mapping has as a key, a client id or a server id.
+    ///
+    /// - Parameter rows: a JSON array of arrays with three elements: the id in the format of the tables, its text, and
+    ///   the key that the entity would have.
+    static func unmapped(_ entityType: String, _ rows: String, _ db: Database) throws -> [String] {
+        let statement = try db.cachedStatement(
+            sql: """
+                WITH ids (id, text, key) AS (
+                    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')
+                    FROM json_each(?2))
+                SELECT id FROM ids
+                WHERE NOT EXISTS (
+                        SELECT 1 FROM sluice_id_mappings m WHERE m.entity_type = ?1 AND m.server_id = ids.id)
+                    AND NOT EXISTS (SELECT 1 FROM sluice_id_mappings m WHERE m.entity_type = ?1 AND m.key = ids.text)
+                    AND NOT EXISTS (SELECT 1 FROM sluice_id_mappings m WHERE m.entity_type = ?1 AND m.key = ids.key)
+                    AND NOT EXISTS (
+                        SELECT 1 FROM sluice_id_mappings m
+                        WHERE m.entity_type = ?1 AND m.client_id = ids.id AND m.client_id <> m.key
+                            AND m.client_id <> '"' || m.key || '"')
+                """
+        )
+        return try String.fetchAll(statement, arguments: [entityType, rows])
+    }
+
     private static func fetch(
         _ db: Database,
         _ condition: String,

@@ -13,6 +13,8 @@ final class Identities {
     private let isReading: Bool
     private var known: [EntityName: IDMapping] = [:]
     private var keys: [ServerName: String] = [:]
+    /// The ids of a page for which there was no mapping, see ``findUnmapped(_:)``.
+    private var unmapped: Set<ClientName> = []
     /// Whether the gateway's local ids for rows may differ from the rows' keys. Nil until it is read from the database.
     private var areOtherNumbers: Bool?
 
@@ -221,6 +223,34 @@ final class Identities {
         areOtherNumbers = true
     }
 
+    /// Looks up many ids of the gateway by one statement. Ids that are new on the phone, as in a first pull, then need no
+    /// look-up of their own.
+    func findUnmapped(_ ids: [(entity: EntitySync, id: JSON)]) throws {
+        for (type, ids) in Dictionary(grouping: ids, by: \.entity.entityType) {
+            let rows = ids.map { entity, id in
+                JSON.array([
+                    .string(id.id), .string(id.string ?? id.text), entity.key.text(of: id).map(JSON.string) ?? .null,
+                ])
+            }
+            for id in try IDMapping.unmapped(type, JSON.array(rows).text, db) {
+                unmapped.insert(ClientName(type, id: id))
+            }
+        }
+    }
+
+    private func isUnmapped(_ entityType: String, _ id: JSON) -> Bool {
+        !unmapped.isEmpty && unmapped.contains(ClientName(entityType, id))
+    }
+
+    /// Removes the ids of a mapping that is written now from the ids without a mapping.
+    private func noteMapped(_ mapping: IDMapping) {
+        if unmapped.isEmpty { return }
+        for id in [.string(mapping.key), mapping.clientID, mapping.serverID].compactMap({ $0 }) {
+            unmapped.remove(ClientName(mapping.entityType, id))
+        }
+        unmapped.remove(ClientName(mapping.entityType, id: mapping.key))
+    }
+
     /// Returns the key of the entity with this id of the gateway, which may be a client id of the user.
     func key(of entity: EntitySync, serverID: JSON, clientID: JSON? = nil) throws -> String {
         let name = ServerName(entityType: entity.entityType, id: serverID.id)
@@ -232,6 +262,9 @@ final class Identities {
 
     private func findKey(of entity: EntitySync, serverID: JSON, clientID: JSON?) throws -> String {
         let type = entity.entityType
+        if isUnmapped(type, serverID), clientID.map({ isUnmapped(type, $0) }) ?? true {
+            return try addKey(of: entity, serverID: serverID, clientID: clientID)
+        }
         if let mapping = try IDMapping.of(type, serverID: serverID, db) {
             guard !isReading, let clientID, mapping.clientID == nil,
                 let own = try IDMapping.of(type, clientID: clientID, db), own.status == .pending,
@@ -245,10 +278,20 @@ final class Identities {
             if id == clientID, !isReading { try resolve(mapping, serverID: serverID) }
             return mapping.key
         }
+        return try addKey(of: entity, serverID: serverID, clientID: clientID)
+    }
+
+    private func addKey(of entity: EntitySync, serverID: JSON, clientID: JSON?) throws -> String {
         let key = try newKey(of: entity, serverID: serverID, clientID: clientID)
         if isReading { return key }
         try save(
-            IDMapping(entityType: type, key: key, clientID: clientID, serverID: serverID, status: .resolved)
+            IDMapping(
+                entityType: entity.entityType,
+                key: key,
+                clientID: clientID,
+                serverID: serverID,
+                status: .resolved
+            )
         )
         return key
     }
@@ -261,6 +304,7 @@ final class Identities {
             guard let text = entity.key.text(of: id) ?? (entity.key.kind == .text ? id.int64.map { String($0) } : nil)
             else { continue }
             // a text key may be any text of the app; a text that is already in use belongs to another entity
+            if isUnmapped(entity.entityType, id) { return text }
             if try IDMapping.of(entity.entityType, key: text, db) == nil { return text }
         }
         return UUID.random().wire
@@ -284,6 +328,7 @@ final class Identities {
     func forget() {
         known = [:]
         keys = [:]
+        unmapped = []
     }
 
     /// Stores the server id of a row that the phone created.
@@ -318,6 +363,7 @@ final class Identities {
     func add(_ mapping: IDMapping) throws -> Bool {
         guard try mapping.insert(db, at: now) else { return false }
         known[EntityName(mapping.entityType, mapping.key)] = mapping
+        noteMapped(mapping)
         return true
     }
 
@@ -335,6 +381,7 @@ final class Identities {
 
     func save(_ mapping: IDMapping) throws {
         try mapping.save(db, at: now)
+        noteMapped(mapping)
         known[EntityName(mapping.entityType, mapping.key)] = mapping
     }
 }
@@ -348,7 +395,10 @@ struct ClientName: Sendable, Hashable {
 
     func hash(into hasher: inout Hasher) { text.hashBytes(into: &hasher) }
 
-    init(_ entityType: String, _ clientID: JSON) { text = "\(entityType) \(clientID.id)" }
+    init(_ entityType: String, _ clientID: JSON) { self.init(entityType, id: clientID.id) }
+
+    /// - Parameter id: the id in the format of the library's tables.
+    init(_ entityType: String, id: String) { text = "\(entityType) \(id)" }
 
     init(text: String) { self.text = text }
 

@@ -63,23 +63,27 @@ final class Projection {
     ///
     /// After that, the method writes the rows that waited for this row, then the rows that waited for those rows, and
     /// so on.
-    func refresh(_ entity: EntitySync, _ name: EntityName, base: ServerSnapshot?) throws {
+    ///
+    /// - Parameter hasEdits: whether the entity may have edits on top of the base.
+    func refresh(_ entity: EntitySync, _ name: EntityName, base: ServerSnapshot?, hasEdits: Bool = true) throws {
         var arrived: [EntityName] = []
-        try write(entity, name, base, &arrived)
+        try write(entity, name, hasEdits ? document(entity, name, base: base) : Edit.shown([], on: base), &arrived)
         while let target = arrived.popLast() {
             for name in try waiting(for: target) {
                 // if the app no longer synchronizes the type of a waiting row, the row continues to wait
                 if let entity = map[name.entityType] {
-                    try write(entity, name, try ServerSnapshot.of(name, db), &arrived)
+                    try write(entity, name, try document(entity, name.key), &arrived)
                 }
             }
         }
     }
 
-    private func write(_ entity: EntitySync, _ name: EntityName, _ base: ServerSnapshot?, _ arrived: inout [EntityName])
-        throws
-    {
-        let document = try document(entity, name, base: base)
+    private func write(
+        _ entity: EntitySync,
+        _ name: EntityName,
+        _ document: JSON?,
+        _ arrived: inout [EntityName]
+    ) throws {
         let writer = writer(entity)
         let descendants = document == nil ? try descendants(of: name) : []
         switch try writer.write(name.key, document) {
@@ -118,7 +122,7 @@ final class Projection {
 
     private func restore(_ name: EntityName, _ arrived: inout [EntityName]) throws {
         guard let entity = map[name.entityType], try !writer(entity).hasRow(name.key) else { return }
-        try write(entity, name, try ServerSnapshot.of(name, db), &arrived)
+        try write(entity, name, try document(entity, name.key), &arrived)
     }
 
     /// Restores the rows that reference a restored row. The app's foreign keys deleted them together with that row,

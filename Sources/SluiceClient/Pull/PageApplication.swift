@@ -26,6 +26,7 @@ struct PageApplication {
     func apply(_ page: ChangesPage, after cursor: String?) throws -> Bool {
         let feed = try Feed.read(db)
         guard feed.cursor == cursor else { return false }
+        try findUnmapped(page)
         for change in page.changes { _ = try apply(change, feed.generation) }
         if !page.changes.isEmpty { try db.noteChangeOfBase() }
         try end(page, feed)
@@ -41,6 +42,7 @@ struct PageApplication {
     func apply(_ page: ChangesPage, after cursor: String?, holdingRowsFor reason: String) throws -> [EntityName]? {
         let feed = try Feed.read(db)
         guard feed.cursor == cursor else { return nil }
+        try findUnmapped(page)
         let names = try page.changes.compactMap { try apply($0, feed.generation, holdingRowFor: reason) }
         try db.noteChangeOfBase()
         try end(page, feed)
@@ -109,7 +111,7 @@ struct PageApplication {
             return name
         }
         // a tombstone keeps the last received document, because edits may still build on it
-        try rows.refresh(entity, name, base: hasEdits ? try ServerSnapshot.of(name, db) : base)
+        try rows.refresh(entity, name, base: hasEdits ? try ServerSnapshot.of(name, db) : base, hasEdits: hasEdits)
         if hasEdits, !base.isDeleted { try retryEdits(of: name) }
         return name
     }
@@ -128,6 +130,18 @@ struct PageApplication {
             arguments: [name.entityType, name.key]
         )
         for id in ids { try Settling(map, db, now: now).retry(UUID(wire: id), payload: nil, RetryOptions()) }
+    }
+
+    /// Looks up the ids of a page's entities. Types with local ids of the device are looked up one by one.
+    private func findUnmapped(_ page: ChangesPage) throws {
+        try identities.findUnmapped(
+            page.changes.flatMap { change -> [(entity: EntitySync, id: JSON)] in
+                guard let entity = change["entity_type"]?.string.flatMap({ map[$0] }), entity.idSpace != .device else {
+                    return []
+                }
+                return [change["id"], change["client_id"]].compactMap { $0 }.filter { !$0.isNull }.map { (entity, $0) }
+            }
+        )
     }
 
     private func key(of change: JSON, _ id: JSON, _ entity: EntitySync) throws -> String {
