@@ -25,8 +25,19 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         /// The shard number of the current group, by worker.
         var shards: [Int: Int] = [:]
 
+        /// Whether the queue is closed and no job waits.
+        ///
+        /// A worker must not end before that, because a job that waits for another worker can move to this worker when
+        /// a group is finished.
+        var isOver: Bool { isClosed && line.count == 0 }
+
         mutating func jobs(of items: [FairGroupQueue.Item]) -> [Job] {
             items.compactMap { jobs.removeValue(forKey: $0.ticket) }
+        }
+
+        mutating func takeConsumers() -> [CheckedContinuation<Void, Never>] {
+            defer { consumers = [:] }
+            return Array(consumers.values)
         }
 
         mutating func remove(_ items: [FairGroupQueue.Item]) -> [Job] {
@@ -127,20 +138,14 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
                 let items = state.line.take(at: worker)
                 state.weights[worker] = items.reduce(0) { $0 + $1.weight }
                 state.shards[worker] = items.first?.shard
-                // another worker may still leave jobs to this worker
-                return (
-                    state.jobs(of: items), state.isClosed && state.line.isIdle(for: worker),
-                    state.probes.remove(worker) != nil
-                )
+                return (state.jobs(of: items), state.isOver, state.probes.remove(worker) != nil)
             }
             if !group.isEmpty { return group }
             if isOver { return nil }
             if isProbe { return [] }
             await withCheckedContinuation { continuation in
                 let mustWait = state.withLock { state in
-                    guard state.line.isEmpty(at: worker), !(state.isClosed && state.line.isIdle(for: worker)) else {
-                        return false
-                    }
+                    guard state.line.isEmpty(at: worker), !state.isOver else { return false }
                     state.consumers[worker] = continuation
                     return true
                 }
@@ -166,10 +171,9 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
 
     /// Removes and returns the jobs that have waited for longer than `age`.
     func expired(_ age: Duration, now: ContinuousClock.Instant) -> [Job] {
-        state.withLock { state in
+        remove { state in
             let late = Set(state.jobs.lazy.filter { now - $0.value.enqueuedAt >= age }.map(\.key))
-            guard !late.isEmpty else { return [] }
-            return state.remove(state.line.remove { late.contains($0.ticket) })
+            return late.isEmpty ? [] : state.line.remove { late.contains($0.ticket) }
         }
     }
 
@@ -177,15 +181,24 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     ///
     /// - Parameter organization: if it is not nil, only jobs of the shard with this organization's rows are removed.
     func drain(at worker: Int, fromShardOf organization: UUID? = nil) -> [Job] {
-        state.withLock { state in state.remove(state.line.drain(at: worker, fromShardOf: organization)) }
+        remove { $0.line.drain(at: worker, fromShardOf: organization) }
+    }
+
+    /// Removes jobs, and wakes the waiting committers if none is left in a closed queue.
+    private func remove(_ select: (inout State) -> [FairGroupQueue.Item]) -> [Job] {
+        let (jobs, consumers) = state.withLock { state in
+            let items = select(&state)
+            return (state.remove(items), state.isOver ? state.takeConsumers() : [])
+        }
+        for consumer in consumers { consumer.resume() }
+        return jobs
     }
 
     /// Stops accepting jobs. The committers still receive the queued jobs.
     package func close() {
         let consumers = state.withLock { state in
             state.isClosed = true
-            defer { state.consumers = [:] }
-            return Array(state.consumers.values)
+            return state.takeConsumers()
         }
         for consumer in consumers { consumer.resume() }
     }

@@ -250,11 +250,6 @@ public struct FairGroupQueue: Sendable {
 
     public func isEmpty(at worker: Int) -> Bool { workers[worker].isEmpty }
 
-    /// Whether no job waits for a worker, and no job can begin to wait before the next call of ``add(_:worker:)``.
-    public func isIdle(for worker: Int) -> Bool {
-        workers[worker].isEmpty && organizations.values.allSatisfy { $0.line.isEmpty || $0.workedAt == nil }
-    }
-
     public mutating func remove(where fits: (Item) -> Bool) -> [Item] {
         var removed: [Item] = []
         for id in Array(organizations.keys) { removed += remove(of: id, where: fits) }
