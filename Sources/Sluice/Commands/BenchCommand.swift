@@ -148,10 +148,12 @@ struct BenchRun: Sendable {
     /// Measures until the end or a signal. Then purges the temporary organizations in any case.
     private func measure(_ connection: Connection) async throws -> Outcome {
         let ids = BenchTenants.newIDs()
+        // before the work begins, because a signal is lost if it arrives while the sequence is being created
+        let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm, .sighup)
         let work = Task { try await load(ids, connection) }
         let isInterrupted = BenchFlag()
         let watch = Task {
-            for await signal in await UnixSignalsSequence(trapping: .sigint, .sigterm, .sighup) {
+            for await signal in signals {
                 if isInterrupted.set() {
                     Terminal.printError("ended before the purge; the next `sluice bench` purges the organizations")
                     _exit(128 + signal.rawValue)

@@ -192,7 +192,7 @@ import Tokens
                 "SLUICE_OTHER_TOKEN": try await gateway.token(organization: other, user: UUID()),
                 "SLUICE_OPERATOR_TOKEN": LiveGateway.operatorToken,
             ],
-            within: .seconds(600)
+            within: .seconds(1_800)
         )
     }
 
