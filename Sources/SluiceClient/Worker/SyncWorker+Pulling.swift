@@ -55,15 +55,7 @@ extension SyncWorker {
                 // only once in a turn, because a gateway that refuses its own cursors would cause endless requests
                 guard !hasStartedOver else { throw Stop.again(TransientError(text: problem.description)) }
                 hasStartedOver = true
-                // a gateway that was restored from a backup may have lost writes of this phone. Lost writes are sent
-                // before the new pull, because otherwise the end of the new pull would remove their rows.
-                hasRegistered = false
-                let hasLost = try await register()
-                // it may also have lost discards of writes that it still has, and would apply these writes
-                try await write { db, now in try Intent.repeatDiscards(above: 0, upTo: nil, db, now: now) }
-                try await settle()
-                let hasLostMore = try await recheckEnded()
-                if hasLost || hasLostMore { try await push() }
+                try await sendLostWrites()
                 // when the new pull ends, rows that it did not contain are removed. Until then, all rows are kept. The
                 // new pull starts after the push, so that this also removes entities that the push has created and
                 // deleted: a pull from the beginning contains no tombstones.
@@ -102,6 +94,19 @@ extension SyncWorker {
             body["received"] = cursor
         }
         return GatewayRequest(method: "POST", path: "/v1/devices/\(device.wire)/pull", body: body)
+    }
+
+    /// Sends the writes and the discards of this phone that a gateway may have lost when it was restored from a backup.
+    ///
+    /// They are sent before a new pull, because the end of the pull would remove the rows of lost writes. The gateway
+    /// would apply writes whose discards it has lost.
+    private func sendLostWrites() async throws {
+        hasRegistered = false
+        let hasLost = try await register()
+        try await write { db, now in try Intent.repeatDiscards(above: 0, upTo: nil, db, now: now) }
+        try await settle()
+        let hasLostMore = try await recheckEnded()
+        if hasLost || hasLostMore { try await push() }
     }
 
     /// - Parameter numbers: the device's counters with which the page was requested.
