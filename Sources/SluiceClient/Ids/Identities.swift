@@ -223,8 +223,8 @@ final class Identities {
         areOtherNumbers = true
     }
 
-    /// Looks up many ids of the gateway by one statement. Ids that are new on the phone, as in a first pull, then need no
-    /// look-up of their own.
+    /// Looks up many ids of the gateway by one statement. Ids that are new on the phone, as in a pull from the beginning,
+    /// then need no separate look-up.
     func findUnmapped(_ ids: [(entity: EntitySync, id: JSON)]) throws {
         for (type, ids) in Dictionary(grouping: ids, by: \.entity.entityType) {
             let rows = ids.map { entity, id in
