@@ -79,6 +79,14 @@ struct PortOwner: Sendable, Equatable {
 
     /// The listener at a port, over either version of IP.
     static func of(_ port: Int) -> PortOwner? {
+        // a table of /proc can lack entries if it changes while it is read
+        for _ in 0..<3 {
+            if let owner = search(port) { return owner }
+        }
+        return nil
+    }
+
+    private static func search(_ port: Int) -> PortOwner? {
         let sockets = Set(["tcp", "tcp6"].flatMap { listeners(in: text(of: "/proc/net/\($0)"), at: port) })
         guard !sockets.isEmpty else { return nil }
         let links = Set(sockets.map { "socket:[\($0)]" })
