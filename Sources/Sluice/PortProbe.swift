@@ -79,14 +79,6 @@ struct PortOwner: Sendable, Equatable {
 
     /// The listener at a port, over either version of IP.
     static func of(_ port: Int) -> PortOwner? {
-        // a table of /proc can lack entries if it changes while it is read
-        for _ in 0..<3 {
-            if let owner = search(port) { return owner }
-        }
-        return nil
-    }
-
-    private static func search(_ port: Int) -> PortOwner? {
         let sockets = Set(["tcp", "tcp6"].flatMap { listeners(in: text(of: "/proc/net/\($0)"), at: port) })
         guard !sockets.isEmpty else { return nil }
         let links = Set(sockets.map { "socket:[\($0)]" })
@@ -126,7 +118,14 @@ struct PortOwner: Sendable, Equatable {
         }
     }
 
-    private static func text(of file: String) -> String {
-        FileManager.default.contents(atPath: file).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    /// Reads a file of `/proc`. Foundation ends at the first read that is shorter than its buffer, but such a file
+    /// returns only whole lines, so that even the first read can be shorter.
+    static func text(of file: String) -> String {
+        guard let stream = fopen(file, "r") else { return "" }
+        defer { fclose(stream) }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while case let count = fread(&buffer, 1, buffer.count, stream), count > 0 { bytes += buffer[..<count] }
+        return String(decoding: bytes, as: UTF8.self)
     }
 }

@@ -108,6 +108,12 @@ import Testing
         #expect(PortOwner.listeners(in: "", at: 80).isEmpty)
     }
 
+    /// Foundation returns only the first 4,096 bytes of such a file.
+    @Test func `a file of proc is read to its end`() {
+        let maps = PortOwner.text(of: "/proc/self/maps")
+        #expect(maps.utf8.count > 4_096 && maps.contains("[stack]") && maps.hasSuffix("\n"))
+    }
+
     // MARK: - Commands
 
     @Test(arguments: [
