@@ -103,10 +103,14 @@ extension SyncWorker {
     private func sendLostWrites() async throws {
         hasRegistered = false
         let hasLost = try await register()
-        try await write { db, now in try Intent.repeatDiscards(above: 0, upTo: nil, db, now: now) }
+        if !isRepeatingDiscards {
+            try await write { db, now in try Intent.repeatDiscards(above: 0, upTo: nil, db, now: now) }
+            isRepeatingDiscards = true
+        }
         try await settle()
         let hasLostMore = try await recheckEnded()
         if hasLost || hasLostMore { try await push() }
+        isRepeatingDiscards = false
     }
 
     /// - Parameter numbers: the device's counters with which the page was requested.

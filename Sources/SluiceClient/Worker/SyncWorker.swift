@@ -43,6 +43,9 @@ actor SyncWorker {
     /// The limits of a push. They are reduced after a 413.
     var limits: PushBatch.Limits
     var hasRegistered = false
+    /// Whether discards are being repeated after a refused cursor. If a deadline interrupts this, the next turn sends
+    /// only the rest of them.
+    var isRepeatingDiscards = false
     /// The back-off after a missing response, a response of another server, or a response that stops all stages.
     private var outage = BackOff()
     /// The back-offs of single stages, which failed while the gateway answered requests of other stages.
