@@ -136,7 +136,7 @@ enum GatewayAssembly {
         )
         let server = PublicServer(gateway, verifier: verifier, features: features, onRunning: state.publicListens)
         let services =
-            companions + [database].compactMap { $0 }
+            [SecondInterrupt(logger: logger)] + companions + [database].compactMap { $0 }
             + [keeper, store.notifier, store.quotas, store.pushes, store.lanes, store.ingest]
             + features.flatMap(\.services)
             + [dispatcher, stats, store.clusterStats, operations, server, state]
@@ -160,7 +160,6 @@ enum GatewayAssembly {
         )
         configuration.maximumGracefulShutdownDuration = limit
         configuration.maximumCancellationDuration = .seconds(1)
-        async let _ = SecondInterrupt.watch(logger: logger)
         try await ServiceGroup(configuration: configuration).run()
     }
 

@@ -116,18 +116,22 @@ enum EndReport {
 }
 
 /// Ends the gateway at a second Ctrl-C during shutdown, without waiting for work in progress.
-enum SecondInterrupt {
+///
+/// It is the first service: the service group traps signals before it starts services, so a Ctrl-C between the two
+/// begins the shutdown.
+struct SecondInterrupt: Service {
     /// The code that a shell reports for a program ended by Ctrl-C.
     private static let exitCode: Int32 = 128 + SIGINT
 
-    /// Watches signals until it is cancelled. The first signal begins the shutdown, and a SIGINT after it ends the
-    /// process.
-    static func watch(logger: Logger) async {
+    let logger: Logger
+
+    /// The first signal begins the shutdown, and a SIGINT after it ends the process.
+    func run() async {
         var isEnding = false
-        for await signal in await UnixSignalsSequence(trapping: [.sigterm, .sigint]) {
+        for await signal in await UnixSignalsSequence(trapping: [.sigterm, .sigint]).cancelOnGracefulShutdown() {
             if isEnding, signal == .sigint {
                 logger.warning("Interrupted again; work in progress was aborted")
-                _exit(exitCode)
+                _exit(Self.exitCode)
             }
             isEnding = true
         }

@@ -147,11 +147,14 @@ struct ListenCommand: AsyncParsableCommand {
         } catch {
             throw Terminal.failure("127.0.0.1:\(port) cannot be used (\(error)); choose another --port, or 0.")
         }
-        Terminal.output("Listening at http://127.0.0.1:\(channel.localAddress?.port ?? port)/ until Ctrl-C.")
+        // before the address is printed, because a script may send a signal as soon as it reads the address
+        let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+        var lines = ["Listening at http://127.0.0.1:\(channel.localAddress?.port ?? port)/ until Ctrl-C."]
         if secrets.isEmpty, keys.isEmpty {
-            Terminal.output("Signatures are not checked: --secret, WEBHOOK_SECRET and --key are all missing.")
+            lines.insert("Signatures are not checked: --secret, WEBHOOK_SECRET and --key are all missing.", at: 0)
         }
-        for await _ in await UnixSignalsSequence(trapping: .sigint, .sigterm) { break }
+        Terminal.output(lines.joined(separator: "\n"))
+        for await _ in signals { break }
         try? await channel.close()
     }
 }
