@@ -31,7 +31,8 @@ struct DispatchDecision {
             return .run(dispatch(to: .builtIn(payload: try body(instead: nil) ?? [])))
         }
         if let conflict = versionConflict() { return conflict }
-        if let heldUntil, heldUntil > now { return .hold(until: heldUntil) }
+        // also if the time has passed: only a permit from after that time allows a request
+        if let heldUntil { return .hold(until: max(heldUntil, now)) }
         guard let upstream = surroundings.organization.upstream else {
             return .hold(until: now.adding(seconds: DispatchPlanner.pauseWithoutUpstream))
         }

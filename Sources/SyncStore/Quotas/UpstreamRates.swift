@@ -75,7 +75,8 @@ package final class UpstreamRates: Sendable {
         together isTogether: Bool
     ) async -> Int {
         var total = 0
-        for _ in 0..<2 {
+        // at most two draws; the last round counts the requests of the second draw
+        for round in 0...2 {
             let wanted = wanted - total
             let moment = now()
             let (taken, drawing) = entries.withLock { entries in
@@ -90,14 +91,14 @@ package final class UpstreamRates: Sendable {
                     case .unknown: isUnknown = true
                     }
                 }
-                if isUnknown || entry.portion.isLow(at: moment), entry.drawing == nil {
+                if isUnknown || entry.portion.isLow(at: moment), entry.drawing == nil, round < 2 {
                     let missing = wanted - taken
                     entry.drawing = Task { await self.fetch(organization, quota, missing) }
                 }
                 return (taken, entry.drawing)
             }
             total += taken
-            guard total == 0 || isTogether && taken < wanted, let drawing else { return total }
+            guard total == 0 || isTogether && taken < wanted, let drawing, round < 2 else { return total }
             await drawing.value
         }
         return total

@@ -291,7 +291,9 @@ import Testing
         sample.nextRetryAt = Sample.now
         #expect(sample.request != nil)
         #expect(hold(sample.decision(heldUntil: later)) == later)
-        if case .run = sample.decision(heldUntil: Sample.now) {} else { Issue.record("held although it is due") }
+        // the time may pass between the permit and the decision; only the next permit allows the request
+        let past = Sample.now.adding(seconds: -1)
+        #expect(hold(sample.decision(heldUntil: past)) == Sample.now)
         sample.upstream = nil
         #expect(try #require(hold(sample.decision())) > Sample.now)
     }
