@@ -309,7 +309,7 @@ CROSS JOIN LATERAL (
     SELECT m.id, m.position, coalesce(m.next_retry_at > $4 AND m.changed_at < $5, false) AS is_waiting
     FROM mutations m
     WHERE m.organization_id = $1 AND m.user_id = k.user_id AND m.position > k.position
-        AND m.synced_at IS NULL AND m.status = 'pending'
+        AND m.blocked_on IS NULL AND m.stuck_at IS NULL AND m.synced_at IS NULL AND m.status = 'pending'
     ORDER BY m.position
     LIMIT $6
 ) x;

@@ -6,7 +6,7 @@ FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[]) AS k (job, organizat
 CROSS JOIN LATERAL (
     SELECT * FROM mutations x
     WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
-        AND x.position >= k.head_position AND x.synced_at IS NULL AND x.status = 'in_flight'
+        AND x.position >= k.head_position AND x.blocked_on IS NULL AND x.stuck_at IS NULL AND x.synced_at IS NULL AND x.status = 'in_flight'
     OFFSET 0
 ) m
 ORDER BY k.job, m.position;
@@ -189,7 +189,7 @@ CROSS JOIN LATERAL (
         UNION ALL
         (SELECT * FROM mutations b
          WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
-            AND b.position > k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+            AND b.position > k.head_position AND b.blocked_on IS NULL AND b.stuck_at IS NULL AND b.synced_at IS NULL AND b.status = 'pending'
          ORDER BY b.position
          LIMIT 1)
     ) x
@@ -235,7 +235,7 @@ FROM unnest($1::int4[], $2::uuid[], $3::uuid[], $4::int8[], $5::int4[]) AS k (jo
 CROSS JOIN LATERAL (
     (SELECT * FROM mutations b
     WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
-        AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+        AND b.position >= k.head_position AND b.blocked_on IS NULL AND b.stuck_at IS NULL AND b.synced_at IS NULL AND b.status = 'pending'
         AND (b.next_retry_at IS NULL OR b.attempt_count = 0 AND b.next_retry_at <= $6)
     ORDER BY b.position
     LIMIT k.room)
@@ -243,7 +243,7 @@ CROSS JOIN LATERAL (
     (SELECT * FROM (
         SELECT * FROM mutations b
         WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
-            AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+            AND b.position >= k.head_position AND b.blocked_on IS NULL AND b.stuck_at IS NULL AND b.synced_at IS NULL AND b.status = 'pending'
         ORDER BY b.position
         LIMIT 256
     ) b
@@ -295,7 +295,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT b.position, b.accepted_at, b.next_retry_at FROM mutations b
         WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
-            AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+            AND b.position >= k.head_position AND b.blocked_on IS NULL AND b.stuck_at IS NULL AND b.synced_at IS NULL AND b.status = 'pending'
         ORDER BY b.position
         LIMIT 256
     ) p

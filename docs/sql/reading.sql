@@ -210,7 +210,7 @@ LEFT JOIN LATERAL (
         UNION ALL
         (SELECT * FROM mutations b
          WHERE b.organization_id = $1 AND b.user_id = $2 AND b.position >= x.head_position
-            AND b.synced_at IS NULL AND b.status IN ('pending', 'in_flight')
+            AND b.blocked_on IS NULL AND b.stuck_at IS NULL AND b.synced_at IS NULL AND b.status IN ('pending', 'in_flight')
             AND x.halted_by IS NULL AND x.queued_count > 0
          ORDER BY b.position
          LIMIT 1)

@@ -28,7 +28,7 @@ enum LaneStatements {
         CROSS JOIN LATERAL (
             SELECT * FROM mutations x
             WHERE x.organization_id = k.organization_id AND x.user_id = k.user_id
-                AND x.position >= k.head_position AND x.synced_at IS NULL AND x.status = 'in_flight'
+                AND x.position >= k.head_position AND \(LaneRows.isRunnable("x")) AND x.status = 'in_flight'
             OFFSET 0
         ) m
         ORDER BY k.job, m.position
@@ -305,7 +305,7 @@ enum LaneStatements {
                 UNION ALL
                 (SELECT * FROM mutations b
                  WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
-                    AND b.position > k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+                    AND b.position > k.head_position AND \(LaneRows.isRunnable("b")) AND b.status = 'pending'
                  ORDER BY b.position
                  LIMIT 1)
             ) x
@@ -329,7 +329,7 @@ enum LaneStatements {
         CROSS JOIN LATERAL (
             (SELECT * FROM mutations b
             WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
-                AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+                AND b.position >= k.head_position AND \(LaneRows.isRunnable("b")) AND b.status = 'pending'
                 AND (b.next_retry_at IS NULL OR b.attempt_count = 0 AND b.next_retry_at <= :now)
             ORDER BY b.position
             LIMIT k.room)
@@ -337,7 +337,7 @@ enum LaneStatements {
             (SELECT * FROM (
                 SELECT * FROM mutations b
                 WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
-                    AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+                    AND b.position >= k.head_position AND \(LaneRows.isRunnable("b")) AND b.status = 'pending'
                 ORDER BY b.position
                 LIMIT \(LaneWindow.limit)
             ) b
@@ -368,7 +368,7 @@ enum LaneStatements {
             FROM (
                 SELECT b.position, b.accepted_at, b.next_retry_at FROM mutations b
                 WHERE b.organization_id = k.organization_id AND b.user_id = k.user_id
-                    AND b.position >= k.head_position AND b.synced_at IS NULL AND b.status = 'pending'
+                    AND b.position >= k.head_position AND \(LaneRows.isRunnable("b")) AND b.status = 'pending'
                 ORDER BY b.position
                 LIMIT \(LaneWindow.limit)
             ) p

@@ -81,7 +81,7 @@ package struct BacklogReader: Sendable {
                 UNION ALL
                 (SELECT * FROM mutations b
                  WHERE b.organization_id = :organization AND b.user_id = :user AND b.position >= x.head_position
-                    AND b.synced_at IS NULL AND b.status IN ('pending', 'in_flight')
+                    AND \(LaneRows.isRunnable("b")) AND b.status IN ('pending', 'in_flight')
                     AND x.halted_by IS NULL AND x.queued_count > 0
                  ORDER BY b.position
                  LIMIT 1)

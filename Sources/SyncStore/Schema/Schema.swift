@@ -53,6 +53,7 @@ package enum Schema {
         "0034_channels": PackageResources._034_channels_sql,
         "0035_feed_indexes": PackageResources._035_feed_indexes_sql,
         "0036_order_keys": PackageResources._036_order_keys_sql,
+        "0037_runnable_mutations": PackageResources._037_runnable_mutations_sql,
     ]
 
     /// The name of the newest migration.

@@ -164,8 +164,11 @@ import Testing
                 GroupStatements.openByOrderKey, "ARRAY[0], \(arrays), ARRAY['k1']", Store.hotSettings, 60
             ),
             (
-                LaneStatements.due, "ARRAY[0], \(arrays), ARRAY[1::int8], ARRAY[16], now()", Store.hotSettings, 1_200
+                LaneStatements.due, "ARRAY[0], \(arrays), ARRAY[1::int8], ARRAY[16], now()", Store.hotSettings, 60
             ),
+            (LaneStatements.windows, "ARRAY[0], \(arrays), ARRAY[1::int8], now()", Store.hotSettings, 60),
+            (LaneStatements.heads, "ARRAY[0], \(arrays), ARRAY[2::int8]", Store.hotSettings, 60),
+            (LaneStatements.inFlight, "ARRAY[0], \(arrays), ARRAY[1::int8]", Store.hotSettings, 60),
             (
                 KnownIDs.statement,
                 "\(arrays), ARRAY['\(phone.device)'::uuid], ARRAY['task'], ARRAY['e1'], ARRAY[false]",

@@ -165,6 +165,9 @@ extension Phone {
             UNION ALL
             SELECT 'runs too early ' || u.id FROM unmet u WHERE u.status IN ('pending', 'in_flight')
             UNION ALL
+            SELECT 'not in the index of runnable mutations ' || m.id FROM m
+            WHERE m.status IN ('pending', 'in_flight') AND (m.blocked_on IS NOT NULL OR m.stuck_at IS NOT NULL)
+            UNION ALL
             SELECT 'waits for ever ' || u.id FROM unmet u WHERE u.on_status = 'discarded'
             UNION ALL
             SELECT 'mapping ' || i::text FROM id_mappings i LEFT JOIN m ON m.user_id = i.user_id AND m.id = i.mutation_id

@@ -180,7 +180,7 @@ extension Administration {
             SELECT m.id, m.position, coalesce(m.next_retry_at > :due AND m.changed_at < :changed, false) AS is_waiting
             FROM mutations m
             WHERE m.organization_id = :organization AND m.user_id = k.user_id AND m.position > k.position
-                AND m.synced_at IS NULL AND m.status = 'pending'
+                AND \(LaneRows.isRunnable("m")) AND m.status = 'pending'
             ORDER BY m.position
             LIMIT :limit
         ) x
