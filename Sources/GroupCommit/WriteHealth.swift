@@ -29,7 +29,8 @@ package struct WriteHealth: Sendable {
     /// The pause between probes while the writer fails, or after a job was refused.
     package static let failingProbeInterval: Duration = .seconds(1)
 
-    private var hasWritten = false
+    /// Whether a write has succeeded since the start.
+    private(set) package var hasWritten = false
     private var failingSince: ContinuousClock.Instant?
     private var lackingSince: ContinuousClock.Instant?
     private var unreplicatedAt: ContinuousClock.Instant?

@@ -154,7 +154,9 @@ package final class Store: Sendable {
         guard !cluster.isThere else { return nil }
         let writeFailure =
             pushes.writeFailure ?? lanes.writeFailure ?? ingest.writeFailure ?? notifier.hints.writeFailure
-        guard let error = writeFailure else { return nil }
+        guard let error = writeFailure else {
+            return notifier.hints.hasWritten ? nil : "no write to the database has succeeded since the start"
+        }
         logger.debug("not ready", metadata: ["error": "\(error.message)"])
         if error.isOfReadOnlyServer { return Self.readOnly }
         return error.connectFailure == .noRoom

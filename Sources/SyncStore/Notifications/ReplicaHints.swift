@@ -107,6 +107,9 @@ final class ReplicaHints: Sendable {
     /// otherwise.
     var writeFailure: PostgresError? { health.withLock { $0.writeFailure(at: .now) } }
 
+    /// Whether this replica has been registered since its start, which proves that writes are possible.
+    var hasWritten: Bool { health.withLock(\.hasWritten) }
+
     /// A write of one row, which tests whether a connection can write. It changes no row before ``runPresenceLoop()``
     /// runs.
     var probe: Query { Self.probeStatement(gateway: id) }
@@ -114,7 +117,7 @@ final class ReplicaHints: Sendable {
     /// Registers this replica, and counts the other registered replicas.
     ///
     /// - Returns: whether the registration succeeded.
-    private func register() async -> Bool {
+    @discardableResult func register() async -> Bool {
         let queries = [
             notification(.presence), Self.registerStatement(gateway: id, newest_migration: Schema.newest),
             Self.othersStatement(gateway: id, seconds: Int64(Self.memory.components.seconds)),

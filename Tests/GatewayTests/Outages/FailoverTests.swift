@@ -188,6 +188,18 @@ import Testing
         superuser.close()
     }
 
+    @Test func `a gateway is not ready before its first write succeeds`() async throws {
+        let database = try await LiveGateway.migratedDatabase()
+        let superuser = try await database.connect()
+        try await superuser.execute(script: "BEGIN; LOCK TABLE gateways IN EXCLUSIVE MODE")
+        let gateway = try GatewayProcess(database: database.uri)
+        try await Self.waitUntilUnready(gateway.operations, "no write to the database has succeeded since the start")
+        try await superuser.execute(script: "COMMIT")
+        try await gateway.waitUntilReady()
+        #expect(try await gateway.terminate() == 0)
+        await superuser.closeAndWait()
+    }
+
     @Test func `committers without a connection make the gateway unready`() async throws {
         let cluster = try await TestCluster.dedicated()
         let database = try await LiveGateway.migratedDatabase(on: cluster)

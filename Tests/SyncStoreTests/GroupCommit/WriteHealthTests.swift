@@ -20,9 +20,11 @@ import Testing
         var health = WriteHealth()
         health.failed(Self.lost, at: start)
         #expect(health.writeFailure(at: start) == Self.lost)
+        #expect(!health.hasWritten)
         health.probed(at: start + .seconds(1))
         health.failed(Self.lost, at: start + .seconds(2))
         #expect(health.writeFailure(at: start + .seconds(2)) == nil)
+        #expect(health.hasWritten)
     }
 
     @Test func `a failure counts after three seconds without a commit`() {

@@ -323,6 +323,7 @@ import Testing
         let last = try await gateway(TestKeys.second, of: one)
         last.clock.advance(seconds: 6)
         #expect(try await mutation(entries[1].id, phone, through: last)["payload"] != nil)
+        await last.store.notifier.hints.register()
         #expect(await last.store.readiness() == [])
 
         // a gateway that has not loaded a new data key loads it

@@ -565,6 +565,7 @@ import Testing
         #expect(outcome.rewrapped == 5 && outcome.unknown == 0)
         #expect(try await both.store.keyRotation.rewrap { _ in }.rewrapped == 0)
         let after = try await Gateway(replicaOf: gateway, masterKeys: TestKeys.second)
+        await after.store.notifier.hints.register()
         #expect(await after.store.readiness() == [])
         for phone in phones {
             let count = phone.organization.id == first.id ? 3 : 2
