@@ -28,6 +28,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     private struct CurrentGroup {
         var jobs: [Work.Job] = []
+        var startedAt = ContinuousClock.now
         /// The lock conflict or time-out of the last attempt to commit the group.
         var failure: PostgresError?
     }
@@ -104,14 +105,19 @@ package final class Committer<Work: GroupTransaction>: Sendable {
     }
 
     /// Answers jobs that have waited too long, either in the queue or for a response from the database.
-    func expire(after age: Duration) {
-        let now = ContinuousClock.now
-        let (late, failure) = current.withLock { current in
-            (current.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }, current.failure)
-        }
-        if !late.isEmpty {
+    ///
+    /// If the heavy worker has committed a single job for most of the time, the job's own work is the cause. The same
+    /// job would expire again, so its answer is the one of a job that takes too long alone.
+    func expire(after age: Duration, now: ContinuousClock.Instant = .now) {
+        let group = current.withLock(\.self)
+        let late = group.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }
+        if worker == queue.workers, group.jobs.count == 1, let job = late.first, group.failure == nil,
+            now - group.startedAt >= age * 3 / 4
+        {
+            job.refuse(work.problem(PostgresError(.timedOut, "the job takes longer than \(age)"), ofLone: job))
+        } else if !late.isEmpty {
             // a known failure, such as a lock of another session, shows that the database does respond
-            let problem = failure.map { work.problem($0) } ?? .storeUnavailable
+            let problem = group.failure.map { work.problem($0) } ?? .storeUnavailable
             for job in late { job.refuse(problem) }
         }
         for job in queue.expired(age, now: now) { job.refuse(Problem.storeUnavailable) }

@@ -16,11 +16,13 @@ private struct Naps: GroupTransaction {
         let lane: LaneKey
         var isTooMuch = false
         var isLocked = false
+        /// Whether the group must be read again after its job has an answer. Such a job is heavy.
+        var isEndless = false
         var enqueuedAt = ContinuousClock.now
         let reply: JobCompletion<Bool>
 
         var weight: Int { 1 }
-        var bytes: Int { 1 }
+        var bytes: Int { isEndless ? GroupLimits().lightBytes + 1 : 1 }
         var isAnswered: Bool { reply.isSent }
         func refuse(_ problem: Problem) { reply.send(.failure(problem)) }
     }
@@ -42,6 +44,10 @@ private struct Naps: GroupTransaction {
     func commit(_ group: [Job], on connection: Connection, _ context: RetryContext) async throws {
         tries.add(group.map(\.lane))
         if group.contains(where: \.isLocked) { throw PostgresError(.server(sqlState: "55P03"), "the lane is locked") }
+        if let job = group.first(where: \.isEndless) {
+            while !job.isAnswered { await Task.yield() }
+            throw CommitFailure.readAgain
+        }
         var parameters = Parameters()
         parameters.add(group.contains(where: \.isTooMuch) ? "300" : "0")
         _ = try await connection.run([Query(Self.nap, parameters)])
@@ -49,6 +55,9 @@ private struct Naps: GroupTransaction {
     }
 
     func problem(_ error: any Error) -> Problem { failure.problem(error, doing: "nap") }
+    func problem(_ error: PostgresError, ofLone job: Job) -> Problem {
+        failure.problem(error, doing: "nap", count: 2, advice: "send fewer")
+    }
     func isStale(_ error: PostgresError) -> Bool { false }
     func fetchMissingKeys(_ error: SealError) async throws { throw error }
     func invalidateCache(_ group: [Job]) {}
@@ -73,11 +82,11 @@ private struct Naps: GroupTransaction {
         return nil
     }
 
-    private func committer(_ database: TestDatabase, _ work: Naps) -> Committer<Naps> {
+    private func committer(_ database: TestDatabase, _ work: Naps, isHeavy: Bool = false) -> Committer<Naps> {
         Committer(
             work: work,
-            queue: GroupQueue(workers: 1, hasHeavyWorker: false),
-            worker: 0,
+            queue: GroupQueue(workers: 1, hasHeavyWorker: isHeavy),
+            worker: isHeavy ? 1 : 0,
             connection: CommitterConnection(
                 ConnectionConfiguration(uri: database.uri, statementTimeout: .milliseconds(2_400))
             ),
@@ -148,6 +157,34 @@ private struct Naps: GroupTransaction {
         while work.tries.all.count < 2 { await Task.yield() }
         committer.expire(after: .zero)
         #expect(await answer == .overloaded)
+        committer.queue.close()
+        await running.value
+    }
+
+    /// Otherwise a client would repeat the same push for ever.
+    @Test(arguments: [(6, ProblemCode.payloadTooLarge), (4, .storeUnavailable)])
+    func `a heavy job that expires by its own work is refused as too large`(
+        _ seconds: Int,
+        _ code: ProblemCode
+    ) async throws {
+        let database = try await Gateway.migratedDatabase()
+        defer { withExtendedLifetime(database) {} }
+        let work = Naps()
+        let committer = committer(database, work, isHeavy: true)
+        let running = Task { await committer.run() }
+        let result = await withCheckedContinuation { continuation in
+            let reply = JobCompletion<Bool>(continuation)
+            var job = Naps.Job(lane: Self.lane(), isEndless: true, reply: reply)
+            // the rest of the time was spent in the queue
+            job.enqueuedAt = .now - .seconds(8 - seconds)
+            #expect(committer.queue.add(job, at: .partition(0)))
+            Task {
+                while work.tries.all.isEmpty { await Task.yield() }
+                committer.expire(after: .seconds(8), now: .now + .seconds(seconds))
+            }
+        }
+        #expect(throws: Problem.self) { try result.get() }
+        if case .failure(let problem) = result { #expect(problem.code == code) }
         committer.queue.close()
         await running.value
     }
