@@ -73,7 +73,12 @@ package final class HTTPUpstream: Upstream {
             return Task.isCancelled ? .unknown("cancelled") : error.answer
         }
         if let reason = await problem(ofName: prepared.host, of: request.organization) { return .notSent(reason) }
-        let claim = room.claim(for: request.organization, user: request.user, until: deadline)
+        let claim = room.claim(
+            for: request.organization,
+            user: request.user,
+            isFast: request.isUpstreamFast,
+            until: deadline
+        )
         defer { claim.stopWaiting() }
         let maximumBytes = configuration.maximumBodyBytes(parts: request.partCount)
         let collector = ResponseCollector(maximumBytes: maximumBytes, claim: claim)
@@ -207,7 +212,12 @@ extension HTTPUpstream: UpstreamReader {
             return .none(Task.isCancelled ? "cancelled" : error.reason)
         }
         if let reason = await problem(ofName: prepared.host, of: request.organization) { return .none(reason) }
-        let claim = room.claim(for: request.organization, user: Writer.elsewhere.user, until: deadline)
+        let claim = room.claim(
+            for: request.organization,
+            user: Writer.elsewhere.user,
+            isFast: false,
+            until: deadline
+        )
         defer { claim.stopWaiting() }
         let collector = ResponseCollector(maximumBytes: request.maximumBytes, claim: claim)
         let task = client(for: request.organization)

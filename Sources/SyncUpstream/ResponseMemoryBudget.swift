@@ -8,6 +8,9 @@ import Synchronization
 ///
 /// A response claims memory before its body is read. While no memory is free, the gateway does not read from the
 /// connection, and TCP's flow control delays the upstream. The wait does not extend the request's time limit.
+///
+/// Responses that are not fast together hold at most three quarters. Otherwise many organizations with slow upstreams
+/// could hold all memory, and other organizations' responses would wait for the time-outs of these upstreams.
 package final class ResponseMemoryBudget: Sendable {
     /// The number of bytes that are claimed first for a body of unknown length. If the body exceeds half of this
     /// number, more memory is claimed.
@@ -21,9 +24,30 @@ package final class ResponseMemoryBudget: Sendable {
         let promise: EventLoopPromise<Void>
     }
 
-    private struct State {
+    fileprivate enum Part {
+        /// The memory for all responses.
+        case whole
+        /// The part of the memory that responses may hold that are not fast.
+        case slow
+    }
+
+    private struct Memory {
         var semaphore: FairSemaphore
         var waiters: [FairSemaphore.Ticket: Waiter] = [:]
+
+        init(bytes: Int) {
+            semaphore = FairSemaphore(whole: bytes, timeout: ResponseMemoryBudget.timeout)
+        }
+    }
+
+    private struct State {
+        var whole: Memory
+        var slow: Memory
+
+        subscript(part: Part) -> Memory {
+            get { part == .whole ? whole : slow }
+            _modify { if part == .whole { yield &whole } else { yield &slow } }
+        }
     }
 
     private let whole: Int
@@ -31,42 +55,56 @@ package final class ResponseMemoryBudget: Sendable {
 
     package init(bytes: Int) {
         whole = bytes
-        state = Mutex(State(semaphore: FairSemaphore(whole: bytes, timeout: Self.timeout)))
+        state = Mutex(State(whole: Memory(bytes: bytes), slow: Memory(bytes: max(1, bytes / 4 * 3))))
     }
 
     /// The number of claimed bytes.
-    package var held: Int { state.withLock { $0.semaphore.shares.taken } }
+    package var held: Int { state.withLock { $0.whole.semaphore.shares.taken } }
 
     /// The number of responses that wait for memory.
-    package var waiting: Int { state.withLock { $0.semaphore.waiting } }
+    package var waiting: Int {
+        state.withLock { $0.whole.semaphore.waiting + $0.slow.semaphore.waiting }
+    }
 
-    /// - Parameter deadline: the time at which a wait for memory ends.
-    package func claim(for organization: UUID, user: UUID, until deadline: NIODeadline) -> Claim {
-        Claim(self, LaneKey(organization: organization, user: user), until: deadline)
+    /// - Parameters:
+    ///   - isFast: whether a mutation's user waits for the response, and the upstream has answered fast until now.
+    ///   - deadline: the time at which a wait for memory ends.
+    package func claim(for organization: UUID, user: UUID, isFast: Bool, until deadline: NIODeadline) -> Claim {
+        Claim(self, LaneKey(organization: organization, user: user), isFast: isFast, until: deadline)
     }
 
     /// The memory of one response. Releasing the claim returns the memory to the budget.
     package final class Claim: Sendable {
         private struct Held {
             var bytes = 0
-            var ticket: FairSemaphore.Ticket?
+            /// The bytes of ``Part/slow``.
+            var slowBytes = 0
+            var wait: (part: Part, ticket: FairSemaphore.Ticket)?
             var isEnded = false
         }
 
         private let semaphore: ResponseMemoryBudget
         private let user: LaneKey
+        private let isFast: Bool
         private let deadline: NIODeadline
         private let held = Mutex(Held())
 
-        fileprivate init(_ semaphore: ResponseMemoryBudget, _ user: LaneKey, until deadline: NIODeadline) {
+        fileprivate init(
+            _ semaphore: ResponseMemoryBudget,
+            _ user: LaneKey,
+            isFast: Bool,
+            until deadline: NIODeadline
+        ) {
             self.semaphore = semaphore
             self.user = user
+            self.isFast = isFast
             self.deadline = deadline
         }
 
         deinit {
-            let bytes = held.withLock { $0.bytes }
-            if bytes > 0 { semaphore.release(bytes, of: user) }
+            let (bytes, slowBytes) = held.withLock { ($0.bytes, $0.slowBytes) }
+            if bytes > 0 { semaphore.release(bytes, of: .whole, user) }
+            if slowBytes > 0 { semaphore.release(slowBytes, of: .slow, user) }
         }
 
         package var bytes: Int { held.withLock { $0.bytes } }
@@ -76,7 +114,7 @@ package final class ResponseMemoryBudget: Sendable {
         /// - Returns: a future that completes when the memory is available; nil if it is available immediately.
         func extend(to bytes: Int, on loop: any EventLoop) -> EventLoopFuture<Void>? {
             let more = min(bytes, max(1, semaphore.whole / 4)) - self.bytes
-            guard more > 0, let wait = semaphore.take(more, for: self, user, on: loop) else { return nil }
+            guard more > 0, let wait = take(more, on: loop) else { return nil }
             // this timer is needed because the client's own deadline does not end a request if the complete response
             // has arrived and was not read yet
             let timer = loop.scheduleTask(deadline: deadline) { self.stopWaiting() }
@@ -84,77 +122,91 @@ package final class ResponseMemoryBudget: Sendable {
             return wait
         }
 
-        /// Ends a wait for memory, because the request has ended.
-        package func stopWaiting() {
-            let ticket = held.withLock { held in
-                held.isEnded = true
-                defer { held.ticket = nil }
-                return held.ticket
+        private func take(_ more: Int, on loop: any EventLoop) -> EventLoopFuture<Void>? {
+            guard !isFast, let slow = semaphore.take(more, of: .slow, for: self, user, on: loop) else {
+                return semaphore.take(more, of: .whole, for: self, user, on: loop)
             }
-            if let ticket { semaphore.leave(ticket) }
+            return slow.flatMap {
+                self.semaphore.take(more, of: .whole, for: self, self.user, on: loop) ?? loop.makeSucceededVoidFuture()
+            }
         }
 
-        fileprivate func add(_ bytes: Int) {
+        /// Ends a wait for memory, because the request has ended.
+        package func stopWaiting() {
+            let wait = held.withLock { held in
+                held.isEnded = true
+                defer { held.wait = nil }
+                return held.wait
+            }
+            if let wait { semaphore.leave(wait.ticket, of: wait.part) }
+        }
+
+        fileprivate func add(_ bytes: Int, of part: Part) {
             held.withLock { held in
-                held.bytes += bytes
-                held.ticket = nil
+                if part == .whole { held.bytes += bytes } else { held.slowBytes += bytes }
+                held.wait = nil
             }
         }
 
         /// Records the ticket of a wait. Returns whether the request has already ended.
-        fileprivate func waits(by ticket: FairSemaphore.Ticket) -> Bool {
+        fileprivate func waits(by ticket: FairSemaphore.Ticket, for part: Part) -> Bool {
             held.withLock { held in
-                if !held.isEnded { held.ticket = ticket }
+                if !held.isEnded { held.wait = (part, ticket) }
                 return held.isEnded
             }
         }
     }
 
-    private func take(_ bytes: Int, for claim: Claim, _ user: LaneKey, on loop: any EventLoop) -> EventLoopFuture<Void>?
-    {
+    private func take(
+        _ bytes: Int,
+        of part: Part,
+        for claim: Claim,
+        _ user: LaneKey,
+        on loop: any EventLoop
+    ) -> EventLoopFuture<Void>? {
         let promise = loop.makePromise(of: Void.self)
         let (isTaken, isEnded) = state.withLock { state in
-            if state.semaphore.tryAcquire(bytes, for: user) {
-                claim.add(bytes)
+            if state[part].semaphore.tryAcquire(bytes, for: user) {
+                claim.add(bytes, of: part)
                 return (true, false)
             }
-            let ticket = state.semaphore.wait(for: bytes, by: user, now: .now)
-            if claim.waits(by: ticket) {
-                state.semaphore.leave(ticket)
+            let ticket = state[part].semaphore.wait(for: bytes, by: user, now: .now)
+            if claim.waits(by: ticket, for: part) {
+                state[part].semaphore.leave(ticket)
                 return (false, true)
             }
-            state.waiters[ticket] = Waiter(claim: claim, bytes: bytes, promise: promise)
+            state[part].waiters[ticket] = Waiter(claim: claim, bytes: bytes, promise: promise)
             return (false, false)
         }
         if isTaken {
             promise.succeed()
             return nil
         }
-        if isEnded { promise.fail(HTTPClientError.deadlineExceeded) } else { settle() }
+        if isEnded { promise.fail(HTTPClientError.deadlineExceeded) } else { settle(part) }
         return promise.futureResult
     }
 
-    private func leave(_ ticket: FairSemaphore.Ticket) {
+    private func leave(_ ticket: FairSemaphore.Ticket, of part: Part) {
         let waiter = state.withLock { state in
-            state.semaphore.leave(ticket)
-            return state.waiters.removeValue(forKey: ticket)
+            state[part].semaphore.leave(ticket)
+            return state[part].waiters.removeValue(forKey: ticket)
         }
         waiter?.promise.fail(HTTPClientError.deadlineExceeded)
-        settle()
+        settle(part)
     }
 
-    private func release(_ bytes: Int, of user: LaneKey) {
-        state.withLock { $0.semaphore.release(bytes, of: user) }
-        settle()
+    private func release(_ bytes: Int, of part: Part, _ user: LaneKey) {
+        state.withLock { $0[part].semaphore.release(bytes, of: user) }
+        settle(part)
     }
 
-    private func settle() {
+    private func settle(_ part: Part) {
         let admitted = state.withLock { state -> [Waiter] in
-            guard state.semaphore.waiting > 0 else { return [] }
-            let admitted = state.semaphore.settle(now: .now).admitted.compactMap {
-                state.waiters.removeValue(forKey: $0)
+            guard state[part].semaphore.waiting > 0 else { return [] }
+            let admitted = state[part].semaphore.settle(now: .now).admitted.compactMap {
+                state[part].waiters.removeValue(forKey: $0)
             }
-            for waiter in admitted { waiter.claim.add(waiter.bytes) }
+            for waiter in admitted { waiter.claim.add(waiter.bytes, of: part) }
             return admitted
         }
         for waiter in admitted { waiter.promise.succeed() }

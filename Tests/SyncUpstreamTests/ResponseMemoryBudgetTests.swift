@@ -121,4 +121,31 @@ import Testing
             try await eventually { upstream.room.held == 0 && upstream.room.waiting == 0 }
         }
     }
+
+    @Test func `answers of slow upstreams leave a quarter of the memory to others`() async throws {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
+        let server = try await ScriptedServer.start { _, _ in [.send(head), .wait(.seconds(60))] }
+        try await withUpstream(Self.configuration(bytes: 1_200)) { upstream in
+            let settings = UpstreamSettings(baseURL: server.baseURL)
+            func send(isFast: Bool) -> Task<Void, Never> {
+                Task {
+                    var request = Self.request(of: UUID())
+                    request.isUpstreamFast = isFast
+                    _ = await upstream.send(request, to: settings)
+                }
+            }
+            let slow = (0..<12).map { _ in send(isFast: false) }
+            try await eventually { upstream.room.waiting == 3 }
+            #expect(upstream.room.held == 900)
+            let fast = (0..<3).map { _ in send(isFast: true) }
+            try await eventually { upstream.room.held == 1_200 }
+            #expect(upstream.room.waiting == 3)
+            for task in slow { task.cancel() }
+            for task in slow { await task.value }
+            try await eventually { upstream.room.held == 300 && upstream.room.waiting == 0 }
+            for task in fast { task.cancel() }
+            for task in fast { await task.value }
+            try await eventually { upstream.room.held == 0 }
+        }
+    }
 }

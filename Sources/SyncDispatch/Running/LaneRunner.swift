@@ -141,6 +141,7 @@ struct LaneRunner: Sendable {
                 progress.room = room
             }
             var heldUntil = permit.end
+            let askedAt = configuration.now()
             let taken =
                 heldUntil == nil ? await store.rates.take(upTo: starts, of: lane.organization, progress) : nil
             let tokens = taken?.count
@@ -149,7 +150,7 @@ struct LaneRunner: Sendable {
                 if let pause = taken.pause {
                     metrics.throttle()
                     if permit == .probe { circuits.release(lane.organization) }
-                    heldUntil = configuration.now().adding(seconds: pause)
+                    heldUntil = askedAt.adding(seconds: pause)
                     if progress.flights.isEmpty { surroundings.retry(lane, pause) }
                     // the lane stays due, for this replica and for others
                     if case .claim = step { return nil }
@@ -279,6 +280,7 @@ struct LaneRunner: Sendable {
         var request = request()
         let span = Spans.attempt(request, settings, resends: resends)
         request.span = span?.context
+        request.isUpstreamFast = isFast
         let answer = await inFlight.send(request, to: settings)
         elapsed = ContinuousClock.now - started
         return SentRequest(answer: answer, at: sentAt, started: started, span: span)
