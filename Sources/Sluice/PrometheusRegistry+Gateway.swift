@@ -24,6 +24,10 @@ extension PrometheusRegistry {
             ),
             (DevicePuller.assigned, "Local ids that pulls assigned to entities new to a device."),
             (ChannelMetrics.changedGrants, "Grants that began or ended, by source: entity, operator, token."),
+            (
+                ChannelMetrics.evaluatedEntities,
+                "Entities whose channels were evaluated again, by result: written, unchanged, unreadable."
+            ),
             (ChannelFeedReader.grantPages, "Pages that listed a channel which their user gained or lost."),
             (StoreMetrics.unreadableValues, "Encrypted values that could not be decrypted when their rows were read."),
             (

@@ -67,6 +67,7 @@ package struct ChannelEvaluation: Sendable {
             let step = try await catalog.opening(organization) { seal in
                 try await run(type, organization, SealTable([organization: seal]), after: last, limit: limit)
             }
+            metrics.count(step)
             if step.written > 0 { notifier.changed(organization) }
             return step
         } catch {

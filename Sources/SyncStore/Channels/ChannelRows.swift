@@ -259,16 +259,27 @@ extension ChannelAccess {
 package struct ChannelMetrics: Sendable {
     /// The number of grants that began or ended, by `source`.
     package static let changedGrants = "sluice_channel_grants_changed_total"
+    /// The number of entities whose channels were evaluated again, by `result`.
+    package static let evaluatedEntities = "sluice_channel_evaluated_entities_total"
 
     private let entity = Counter(label: changedGrants, dimensions: [("source", "entity")])
     private let `operator` = Counter(label: changedGrants, dimensions: [("source", "operator")])
     private let token = Counter(label: changedGrants, dimensions: [("source", "token")])
+    private let written = Counter(label: evaluatedEntities, dimensions: [("result", "written")])
+    private let unchanged = Counter(label: evaluatedEntities, dimensions: [("result", "unchanged")])
+    private let unreadable = Counter(label: evaluatedEntities, dimensions: [("result", "unreadable")])
 
     package init() {}
 
     package func countChange(byOperator changed: Int) { `operator`.increment(by: changed) }
 
     func countChange(byToken changed: Int) { token.increment(by: changed) }
+
+    func count(_ step: ChannelEvaluation.Step) {
+        written.increment(by: step.written)
+        unchanged.increment(by: step.examined - step.written - step.unreadable)
+        unreadable.increment(by: step.unreadable)
+    }
 
     /// Counts the grants that entities began or ended, from the results of committed queries.
     func count(_ queries: [Query], _ results: [Rows]) {

@@ -72,6 +72,8 @@ import Testing
         #expect(try await put(change).status == 200)
         #expect(try await pull(bob, &bobs).isEmpty, "entities are not shown before they are evaluated")
         try await evaluated(1)
+        let metric = #"sluice_channel_evaluated_entities_total{result="written"} 2"#
+        #expect(try await fixture.metrics().contains(metric))
         #expect(try await pull(ada, &adas) == ["+" + mine, "-" + theirs])
         #expect(try await pull(bob, &bobs) == ["-" + mine, "+" + theirs])
         #expect(try await pull(ada, &adas).isEmpty)
