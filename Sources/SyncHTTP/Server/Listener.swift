@@ -3,6 +3,7 @@ import Logging
 import NIOCore
 import NIOPosix
 import ServiceLifecycle
+import Synchronization
 
 /// Binds an address and passes its requests to a ``Responder``.
 ///
@@ -14,6 +15,7 @@ struct Listener: Service {
     let configuration: HTTPConfiguration
     let responder: Responder
     let onRunning: @Sendable (ListenAddress) async -> Void
+    private let end = ListenerEnd()
 
     func run() async throws {
         let responder = responder
@@ -44,17 +46,21 @@ struct Listener: Service {
                 await onRunning(bound(channel))
             }
         )
-        try await server.run()
+        try await withGracefulShutdownHandler {
+            try await server.run()
+        } onGracefulShutdown: { [end] in
+            end.begin()
+        }
     }
 
     private var builder: HTTPServerBuilder {
-        let (configuration, own, slowClients) = (configuration, responder, responder.budgets.slowClients)
+        let (configuration, own, end) = (configuration, responder, end)
         return HTTPServerBuilder { responder in
             EventLoopBound(
                 base: HTTP1Channel(
                     responder: responder,
                     configuration: HTTP1Channel.Configuration(
-                        additionalChannelHandlers: [ConnectionGuard(configuration, slowClients)],
+                        additionalChannelHandlers: [ConnectionGuard(configuration, own.budgets.slowClients, end)],
                         idleTimeout: TimeAmount(configuration.idleTimeout),
                         httpDecoderConfiguration: .init(
                             maxHeaderFieldSize: 16_384,
@@ -80,6 +86,18 @@ struct Listener: Service {
         guard let local = channel.localAddress, let port = local.port else { return address }
         return ListenAddress(host: local.ipAddress ?? address.host, port: port)
     }
+}
+
+/// Whether a listener is ending.
+///
+/// Each connection receives the event about the end on its own event loop, possibly a moment after the listener has
+/// closed. A response in this moment must announce the end of its connection, too.
+final class ListenerEnd: Sendable {
+    private let hasBegun = Atomic(false)
+
+    var isEnding: Bool { hasBegun.load(ordering: .relaxed) }
+
+    func begin() { hasBegun.store(true, ordering: .relaxed) }
 }
 
 /// Signals that another owner uses the connection's socket from now on.

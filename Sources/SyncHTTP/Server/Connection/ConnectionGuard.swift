@@ -31,9 +31,11 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     /// The memory reservation of the next response.
     private var hold: ResponseMemoryLease?
     private let slowClients: SlowClientMetrics
+    private let listener: ListenerEnd
 
-    init(_ configuration: HTTPConfiguration, _ slowClients: SlowClientMetrics) {
+    init(_ configuration: HTTPConfiguration, _ slowClients: SlowClientMetrics, _ listener: ListenerEnd) {
         self.slowClients = slowClients
+        self.listener = listener
         state = ConnectionState(
             bodyTimeout: TimeAmount(configuration.bodyTimeout),
             writeTimeout: TimeAmount(configuration.writeTimeout),
@@ -160,6 +162,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
             _ = state.writeHead()
             writeMalformed(context, promise: promise)
         case .head(var head):
+            if listener.isEnding { state.shutDown(at: .now()) }
             guard state.writeHead() else {
                 context.write(data, promise: promise)
                 return
