@@ -241,6 +241,7 @@ public final class SluiceClient: Sendable {
         running.withLock { running in
             if running.isOn { return }
             running.isOn = true
+            hub.setSuspended(false)
             // the previous task must end first, even if the app changes quickly between foreground and background
             let previous = running.task
             let (worker, listener, bell) = (worker, EventListener(self), bell)
@@ -292,6 +293,7 @@ public final class SluiceClient: Sendable {
     private func showSuspension() {
         running.withLock { running in
             guard !running.isOn else { return }
+            hub.setSuspended(true)
             hub.update { status in
                 status.phase = .suspended
                 status.nextAttempt = nil

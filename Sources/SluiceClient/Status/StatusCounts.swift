@@ -12,6 +12,10 @@ struct StatusCounts: Sendable, Hashable {
     var lastPulled: Date?
     var lastPushed: Date?
     var snapshotRows: Int?
+    /// The writes of the newest decisions that the gateway has not received yet.
+    var decided: Set<UUID> = []
+
+    private static let decisionLimit = 100
 
     static func fetch(_ db: Database) throws -> StatusCounts {
         var counts = StatusCounts()
@@ -46,6 +50,12 @@ struct StatusCounts: Sendable, Hashable {
             counts.failed += others[0]
             counts.conflicts += others[1]
         }
+        let decided = try String.fetchAll(
+            db,
+            sql: "SELECT mutation_id FROM sluice_intents ORDER BY id DESC LIMIT ?",
+            arguments: [decisionLimit]
+        )
+        counts.decided = Set(decided.compactMap { UUID(text: $0) })
         counts.oldestPending = try Date.fetchOne(db, sql: oldestOpen)
         let device = try Row.fetchOne(
             db,

@@ -4,6 +4,7 @@ import Foundation
 final class StatusHub: Sendable {
     private struct State {
         var status = SyncStatus()
+        var isSuspended = true
         var isFinished = false
         var watchers: [UUID: AsyncStream<SyncStatus>.Continuation] = [:]
     }
@@ -50,7 +51,11 @@ final class StatusHub: Sendable {
         }
     }
 
+    /// Records whether the client is suspended.
+    func setSuspended(_ isSuspended: Bool) { state.withLock { $0.isSuspended = isSuspended } }
+
     func update(_ counts: StatusCounts) {
+        let isSuspended = state.withLock(\.isSuspended)
         update { status in
             status.pending = counts.pending
             status.failed = counts.failed
@@ -61,6 +66,9 @@ final class StatusHub: Sendable {
             status.lastPulled = counts.lastPulled
             status.lastPushed = counts.lastPushed
             status.snapshotRows = counts.snapshotRows
+            guard status.isStopped(by: counts.decided) else { return }
+            status.blockedBy = nil
+            if status.phase == .blocked { status.phase = isSuspended ? .suspended : .idle }
         }
     }
 

@@ -124,6 +124,14 @@ public struct SyncStatus: Sendable, Hashable {
         return copy == other
     }
 
+    /// Whether only these writes stop the user's queue, until a person decides about them.
+    func isStopped(by writes: Set<UUID>) -> Bool {
+        guard case .queue(let reason, let holding) = blockedBy, ["conflict", "failure"].contains(reason) else {
+            return false
+        }
+        return !holding.isEmpty && writes.isSuperset(of: holding)
+    }
+
     /// Whether the user's queue at the gateway is stopped.
     var isQueueHeld: Bool { if case .queue = blockedBy { true } else { false } }
 

@@ -59,6 +59,8 @@ import Testing
         }
         #expect(theirs?.phone == "2")
         try await next.client.resolve(conflict.id, winner)
+        let decided = next.client.currentStatus
+        #expect(decided.blockedBy == nil && decided.phase == .suspended && decided.conflicts == 0, "\(decided)")
         let end = await next.sync()
         #expect(end.blockedBy == nil && end.conflicts == 0 && end.pending == 0 && end.lastError == nil, "\(end)")
         await next.sync()
