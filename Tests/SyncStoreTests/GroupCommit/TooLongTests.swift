@@ -161,7 +161,7 @@ private struct Naps: GroupTransaction {
         await running.value
     }
 
-    /// Otherwise a client would repeat the same push for ever.
+    /// Otherwise a client would repeat the same push without limit.
     @Test(arguments: [(6, ProblemCode.payloadTooLarge), (4, .storeUnavailable)])
     func `a heavy job that expires by its own work is refused as too large`(
         _ seconds: Int,
