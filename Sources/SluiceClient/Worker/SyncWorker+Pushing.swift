@@ -34,6 +34,9 @@ extension SyncWorker {
                 return (suspects, accepted < known)
             }
             for suspect in suspects { try await clear(suspect) }
+            try await write { [map] db, now in
+                try PushBatch.markSentIfRestored(db, Projection(map, db, now: now))
+            }
             hasRegistered = true
             return hasLost
         }

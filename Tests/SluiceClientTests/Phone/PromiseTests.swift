@@ -220,7 +220,8 @@ import Testing
         #expect(theirs.client.currentStatus.held == 0)
     }
 
-    @Test func `a restored phone that discards a write early shows the outcome at the gateway`()
+    @Test(arguments: [false, true])
+    func `a restored phone that discards a write shows the outcome at the gateway`(afterRegistration: Bool)
         async throws
     {
         let gateway = try await TestGateway.start()
@@ -230,6 +231,7 @@ import Testing
         try phone.pool.backup(to: DatabaseQueue(path: backup.path))
         await phone.sync()
         let restored = try await TestPhone(gateway, organization: phone.organization, user: phone.user, file: backup)
+        if afterRegistration { try await restored.client.worker.register() }
         try await restored.client.discard(create)
         await restored.sync()
         await restored.sync()
