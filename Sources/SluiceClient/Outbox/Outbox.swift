@@ -84,6 +84,20 @@ enum Outbox {
         )
     }
 
+    /// Records that the phone may have sent unsent mutations before it was restored from a backup.
+    ///
+    /// - Parameter accepted: the gateway's watermark. Without a restore, mutations below it that were never sent were
+    ///   held back.
+    static func noteRestore(upTo accepted: Int64, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                UPDATE sluice_device SET is_shared = 1 WHERE EXISTS (
+                    SELECT 1 FROM sluice_mutations WHERE status = 'queued' AND sequence_number <= ?)
+                """,
+            arguments: [accepted]
+        )
+    }
+
     /// Deletes mutations that ended before a time. The app no longer needs them, nor does a gateway that was restored
     /// from a backup.
     static func prune(endedBefore moment: Date, _ db: Database) throws {

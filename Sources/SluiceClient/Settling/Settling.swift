@@ -163,6 +163,10 @@ struct Settling {
             if row.operation == RowOperation.create.rawValue, let key = row.key {
                 try identities.mapping(EntityName(row.entityType, key)).map(identities.fail)
             }
+            // another phone, or this phone before it was restored, may have sent the write
+            if try Bool.fetchOne(db, sql: "SELECT is_shared FROM sluice_device") ?? false {
+                try Intent.save(row.id, .discard, ["dependents": "keep"], db, now: now)
+            }
         case "sent", "pending", "blocked", "failed", "conflict":
             let body: JSON = choice.map { ["dependents": .string($0.rawValue)] } ?? [:]
             try Intent.save(row.id, .discard, body, db, now: now)

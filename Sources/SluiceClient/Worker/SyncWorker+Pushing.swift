@@ -27,6 +27,7 @@ extension SyncWorker {
                     try Self.reopen(above: accepted, map, db, now: now)
                 } else {
                     try Intent.repeatDiscards(above: known, upTo: accepted, db, now: now)
+                    if accepted > known { try Outbox.noteRestore(upTo: accepted, db) }
                     try Outbox.note(accepted: accepted, db)
                 }
                 let suspects = try DeviceNumbers(map, db).suspects(numbers)

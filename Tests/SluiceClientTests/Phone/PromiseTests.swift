@@ -220,17 +220,26 @@ import Testing
         #expect(theirs.client.currentStatus.held == 0)
     }
 
-    @Test(arguments: [false, true])
-    func `a restored phone that discards a write shows the outcome at the gateway`(afterRegistration: Bool)
-        async throws
-    {
+    /// - Parameter isCopy: whether the backup becomes another phone, or replaces the file of the same phone.
+    @Test(arguments: [false, true], [false, true])
+    func `a restored phone that discards a write shows the outcome at the gateway`(
+        isCopy: Bool,
+        afterRegistration: Bool
+    ) async throws {
         let gateway = try await TestGateway.start()
-        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
+        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization()) {
+            $0.installation = "1"
+        }
         let create = try #require(try await phone.create(Contact(name: "Kari")))
         let backup = phone.file.deletingLastPathComponent().appending(path: "backup.sqlite")
         try phone.pool.backup(to: DatabaseQueue(path: backup.path))
         await phone.sync()
-        let restored = try await TestPhone(gateway, organization: phone.organization, user: phone.user, file: backup)
+        let restored = try await TestPhone(
+            gateway,
+            organization: phone.organization,
+            user: phone.user,
+            file: backup
+        ) { $0.installation = isCopy ? "2" : "1" }
         if afterRegistration { try await restored.client.worker.register() }
         try await restored.client.discard(create)
         await restored.sync()
@@ -238,6 +247,42 @@ import Testing
         let state = try await restored.client.state(of: create)
         let names = try await restored.contacts().map(\.name)
         #expect((state == .discarded) == names.isEmpty, "\(String(describing: state)), and shown are \(names)")
+    }
+
+    /// In the backup, one write was rejected, and the other waits for a person's decision about it.
+    @Test(arguments: [false, true])
+    func `a restored phone that discards held-back writes shows the outcome at the gateway`(isCopy: Bool) async throws {
+        let gateway = try await TestGateway.start()
+        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization()) {
+            $0.installation = "1"
+        }
+        var kari = Contact(name: String(repeating: "x", count: 300_000))
+        let create = try #require(try await phone.create(kari))
+        await phone.sync()
+        let dependent = try #require(try await phone.create(Visit(contactID: kari.id, title: "Visit")))
+        await phone.sync()
+        #expect(try await phone.client.state(of: dependent) == .queued)
+        let backup = phone.file.deletingLastPathComponent().appending(path: "backup.sqlite")
+        try phone.pool.backup(to: DatabaseQueue(path: backup.path))
+        kari.name = "Kari"
+        try await phone.client.retry(create, editing: kari)
+        await phone.sync()
+        let restored = try await TestPhone(
+            gateway,
+            organization: phone.organization,
+            user: phone.user,
+            file: backup
+        ) { $0.installation = isCopy ? "2" : "1" }
+        try await restored.client.worker.register()
+        try await restored.client.discard(create, dependents: .discard)
+        await restored.sync()
+        await restored.sync()
+        for id in [create, dependent] {
+            let state = try await restored.client.state(of: id)
+            #expect(state != .discarded, "\(id): the gateway has applied it")
+        }
+        #expect(try await restored.contacts().map(\.name) == ["Kari"])
+        #expect(try await restored.visits().map(\.title) == ["Visit"])
     }
 
     @Test func `dependents of a held-back write are held back as well`() async throws {
