@@ -50,8 +50,10 @@ package enum DedicatedThread {
     package static let shallowStack = 512 * 1024
 
     private final class Work {
+        let name: String
         let body: @Sendable () -> Void
-        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+
+        init(_ name: String, _ body: @escaping @Sendable () -> Void) { (self.name, self.body) = (name, body) }
     }
 
     /// Starts a detached thread; returns `false` if the system has no more threads.
@@ -65,14 +67,18 @@ package enum DedicatedThread {
         defer { pthread_attr_destroy(&attributes) }
         pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
         pthread_attr_setstacksize(&attributes, stackSize)
-        let work = Unmanaged.passRetained(Work(body))
+        let work = Unmanaged.passRetained(Work(String(name.prefix(15)), body))
         var thread = pthread_t()
         let failure = pthread_create(
             &thread,
             &attributes,
             { argument in
                 guard let argument else { return nil }
-                Unmanaged<Work>.fromOpaque(argument).takeRetainedValue().body()
+                let work = Unmanaged<Work>.fromOpaque(argument).takeRetainedValue()
+                // only the thread itself may use its handle, because the memory of a detached thread that has ended is
+                // no longer mapped
+                pthread_setname_np(pthread_self(), work.name)
+                work.body()
                 return nil
             },
             work.toOpaque()
@@ -81,7 +87,6 @@ package enum DedicatedThread {
             work.release()
             return false
         }
-        pthread_setname_np(thread, String(name.prefix(15)))
         return true
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import Postgres
 import TestSupport
 import Testing
@@ -63,5 +64,19 @@ struct InPlaceTests {
         #expect(!connection.isUsable)
         await other.closeAndWait()
         try await database.close()
+    }
+
+    /// A crash in an earlier version: the starter named a thread that had ended.
+    @Test func `a thread carries its name and may end before its starter continues`() async {
+        for _ in 0..<2_000 {
+            let name = await withCheckedContinuation { continuation in
+                let hasStarted = DedicatedThread.start("short-lived") {
+                    let name = try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)
+                    continuation.resume(returning: name)
+                }
+                #expect(hasStarted)
+            }
+            #expect(name == "short-lived\n")
+        }
     }
 }
