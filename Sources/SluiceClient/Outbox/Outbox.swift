@@ -84,10 +84,10 @@ enum Outbox {
         )
     }
 
-    /// Records that the phone may have sent unsent mutations before it was restored from a backup.
+    /// Records that the gateway may have mutations that this database never sent. This is possible if the phone was
+    /// restored from a backup. From then on, discards of such mutations are sent to the gateway.
     ///
-    /// - Parameter accepted: the gateway's watermark. Without a restore, mutations below it that were never sent were
-    ///   held back.
+    /// - Parameter accepted: the gateway's watermark, if it is higher than the stored watermark.
     static func noteRestore(upTo accepted: Int64, _ db: Database) throws {
         try db.execute(
             sql: """

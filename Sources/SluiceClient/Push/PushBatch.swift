@@ -60,12 +60,6 @@ extension PushBatch {
         }
     }
 
-    /// Marks mutations as sent without a response if the phone was restored from a backup. The gateway may have accepted
-    /// these mutations after the backup. Therefore a later discard of one of them is sent to the gateway.
-    static func markSentIfRestored(_ db: Database, _ shown: Projection) throws {
-        if try renumber(db, shown) { try markSent(db) }
-    }
-
     /// Returns whether any mutation can be sent that was never sent before.
     static func isAnyToSend(_ db: Database) throws -> Bool {
         try !rows(of: .queued, Limits(entries: 1), db).isEmpty
@@ -141,17 +135,13 @@ extension PushBatch {
     ///
     /// These mutations have low numbers because they were held back, or because the phone was restored from a backup
     /// and had used the same numbers before.
-    ///
-    /// - Returns: whether there were such mutations.
-    @discardableResult
-    private static func renumber(_ db: Database, _ shown: Projection) throws -> Bool {
+    private static func renumber(_ db: Database, _ shown: Projection) throws {
         let accepted = try Int64.fetchOne(db, sql: "SELECT accepted_sequence FROM sluice_device") ?? 0
         guard let first = try rows(of: .queued, Limits(entries: 1), db).first?.sequence, first <= accepted else {
-            return false
+            return
         }
         // all later mutations get new numbers, too, so that the mutations keep their order
         try shown.refresh(Outbox.renumberQueued(from: first, db))
-        return true
     }
 
     /// Refuses writes that contain the client id of a discarded create.

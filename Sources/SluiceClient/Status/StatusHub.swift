@@ -66,7 +66,7 @@ final class StatusHub: Sendable {
             status.lastPulled = counts.lastPulled
             status.lastPushed = counts.lastPushed
             status.snapshotRows = counts.snapshotRows
-            guard status.isStopped(by: counts.decided) else { return }
+            guard status.isSettled(by: counts.decided) else { return }
             status.blockedBy = nil
             if status.phase == .blocked { status.phase = isSuspended ? .suspended : .idle }
         }

@@ -51,6 +51,11 @@ public struct SyncStatus: Sendable, Hashable {
             case user
         }
 
+        /// Whether a person has to settle one of the mutations that stop the queue.
+        var needsDecision: Bool {
+            if case .queue(let reason, _) = self { ["conflict", "failure"].contains(reason) } else { false }
+        }
+
         /// Whether the reason affects this device or the user.
         public var scope: Scope { if case .queue = self { .user } else { .device } }
     }
@@ -124,12 +129,12 @@ public struct SyncStatus: Sendable, Hashable {
         return copy == other
     }
 
-    /// Whether only these writes stop the user's queue, until a person decides about them.
-    func isStopped(by writes: Set<UUID>) -> Bool {
-        guard case .queue(let reason, let holding) = blockedBy, ["conflict", "failure"].contains(reason) else {
-            return false
-        }
-        return !holding.isEmpty && writes.isSuperset(of: holding)
+    /// Whether a person has decided about all writes that stop the user's queue.
+    ///
+    /// - Parameter decided: the writes about which the person has decided.
+    func isSettled(by decided: Set<UUID>) -> Bool {
+        guard let blockedBy, blockedBy.needsDecision, case .queue(_, let holding) = blockedBy else { return false }
+        return !holding.isEmpty && decided.isSuperset(of: holding)
     }
 
     /// Whether the user's queue at the gateway is stopped.

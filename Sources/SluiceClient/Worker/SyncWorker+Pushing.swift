@@ -35,9 +35,6 @@ extension SyncWorker {
                 return (suspects, accepted < known)
             }
             for suspect in suspects { try await clear(suspect) }
-            try await write { [map] db, now in
-                try PushBatch.markSentIfRestored(db, Projection(map, db, now: now))
-            }
             hasRegistered = true
             return hasLost
         }

@@ -249,8 +249,8 @@ actor SyncWorker {
         status.update { status in
             status.phase = .idle
             status.lastError = nil
-            guard case .queue(let reason, _) = status.blockedBy else { return status.blockedBy = nil }
-            if ["conflict", "failure"].contains(reason) { status.phase = .blocked }
+            guard status.isQueueHeld else { return status.blockedBy = nil }
+            if status.blockedBy?.needsDecision == true { status.phase = .blocked }
         }
         await prune()
         return nextTurn()

@@ -220,26 +220,36 @@ import Testing
         #expect(theirs.client.currentStatus.held == 0)
     }
 
+    private static func installedPhone() async throws -> TestPhone {
+        let gateway = try await TestGateway.start()
+        return try await TestPhone(gateway, organization: try await gateway.makeOrganization()) {
+            $0.installation = "1"
+        }
+    }
+
+    private static func backUp(_ phone: TestPhone) throws -> URL {
+        let backup = phone.file.deletingLastPathComponent().appending(path: "backup.sqlite")
+        try phone.pool.backup(to: DatabaseQueue(path: backup.path))
+        return backup
+    }
+
     /// - Parameter isCopy: whether the backup becomes another phone, or replaces the file of the same phone.
+    private static func restored(_ phone: TestPhone, from backup: URL, isCopy: Bool) async throws -> TestPhone {
+        try await TestPhone(phone.gateway, organization: phone.organization, user: phone.user, file: backup) {
+            $0.installation = isCopy ? "2" : "1"
+        }
+    }
+
     @Test(arguments: [false, true], [false, true])
     func `a restored phone that discards a write shows the outcome at the gateway`(
         isCopy: Bool,
         afterRegistration: Bool
     ) async throws {
-        let gateway = try await TestGateway.start()
-        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization()) {
-            $0.installation = "1"
-        }
+        let phone = try await Self.installedPhone()
         let create = try #require(try await phone.create(Contact(name: "Kari")))
-        let backup = phone.file.deletingLastPathComponent().appending(path: "backup.sqlite")
-        try phone.pool.backup(to: DatabaseQueue(path: backup.path))
+        let backup = try Self.backUp(phone)
         await phone.sync()
-        let restored = try await TestPhone(
-            gateway,
-            organization: phone.organization,
-            user: phone.user,
-            file: backup
-        ) { $0.installation = isCopy ? "2" : "1" }
+        let restored = try await Self.restored(phone, from: backup, isCopy: isCopy)
         if afterRegistration { try await restored.client.worker.register() }
         try await restored.client.discard(create)
         await restored.sync()
@@ -252,27 +262,18 @@ import Testing
     /// In the backup, one write was rejected, and the other waits for a person's decision about it.
     @Test(arguments: [false, true])
     func `a restored phone that discards held-back writes shows the outcome at the gateway`(isCopy: Bool) async throws {
-        let gateway = try await TestGateway.start()
-        let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization()) {
-            $0.installation = "1"
-        }
+        let phone = try await Self.installedPhone()
         var kari = Contact(name: String(repeating: "x", count: 300_000))
         let create = try #require(try await phone.create(kari))
         await phone.sync()
         let dependent = try #require(try await phone.create(Visit(contactID: kari.id, title: "Visit")))
         await phone.sync()
         #expect(try await phone.client.state(of: dependent) == .queued)
-        let backup = phone.file.deletingLastPathComponent().appending(path: "backup.sqlite")
-        try phone.pool.backup(to: DatabaseQueue(path: backup.path))
+        let backup = try Self.backUp(phone)
         kari.name = "Kari"
         try await phone.client.retry(create, editing: kari)
         await phone.sync()
-        let restored = try await TestPhone(
-            gateway,
-            organization: phone.organization,
-            user: phone.user,
-            file: backup
-        ) { $0.installation = isCopy ? "2" : "1" }
+        let restored = try await Self.restored(phone, from: backup, isCopy: isCopy)
         try await restored.client.worker.register()
         try await restored.client.discard(create, dependents: .discard)
         await restored.sync()
