@@ -348,17 +348,10 @@ LEFT JOIN LATERAL (
             -- only the first row of a position has the document; therefore a page may end after this row
             SELECT r.*, sum(coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)) OVER w AS bytes_to
             FROM (
-                SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
-    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
-        AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
-        AS is_seen_without,
-    coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,
-    coalesce(e.id, d.id) AS server_id, coalesce(e.id_is_integer, d.id_is_integer) AS server_id_is_integer,
-    CASE WHEN e.owner_id = $2 THEN e.client_id END AS client_id, e.version, e.is_deleted,
-    CASE WHEN NOT d.is_ended AND w.is_asked THEN e.document END AS document, e.updated_at, e.updated_by,
-    e.etag, w.is_asked
-FROM (
-    SELECT s.*, dense_rank() OVER (ORDER BY s.position) AS place
+                WITH d AS MATERIALIZED (
+    SELECT p.*
+    FROM (
+        SELECT s.*, dense_rank() OVER (ORDER BY s.position) AS place
 FROM (
     -- if an entity is in several of the user's channels, the row of one channel suffices
     (SELECT DISTINCT ON (i.position) i.position, i.channel, i.joined_at, false AS is_ended,
@@ -397,25 +390,74 @@ CROSS JOIN LATERAL (
         AND (x.owner_id = $2 OR x.entity_type <> ALL (coalesce(t.private, '{}')))
 ) s
 WHERE b.bound IS NULL OR s.position <= b.bound
-) d
+    ) p
+    WHERE p.place <= $11
+)
+SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
+    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
+        AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
+        AS is_seen_without,
+    coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,
+    coalesce(e.id, d.id) AS server_id, coalesce(e.id_is_integer, d.id_is_integer) AS server_id_is_integer,
+    CASE WHEN e.owner_id = $2 THEN e.client_id END AS client_id, e.version, e.is_deleted,
+    CASE WHEN NOT d.is_ended AND w.is_asked THEN e.document END AS document, e.updated_at, e.updated_by,
+    e.etag, w.is_asked
+FROM d
+-- OFFSET prevents a plan, made on a small table, that joins all entities
 LEFT JOIN LATERAL (
     SELECT z.* FROM entities z
-    WHERE d.channel IS NULL AND z.organization_id = $1 AND z.feed_position = d.position
-        AND z.channels IS NULL
-    UNION ALL
-    SELECT z.* FROM entities z
-    WHERE d.channel IS NOT NULL AND NOT d.is_ended AND z.organization_id = $1
-        AND z.feed_position = d.position AND z.channels IS NOT NULL
-    UNION ALL
-    SELECT z.* FROM entities z
-    WHERE d.is_ended AND z.organization_id = $1 AND z.entity_type = d.entity_type
-        AND z.id = d.id
+    WHERE z.organization_id = $1 AND z.feed_position = d.position AND z.channels IS NULL
+    OFFSET 0
 ) e ON true
 CROSS JOIN LATERAL (
     SELECT cardinality($9::text[]) = 0
         OR coalesce(e.entity_type, d.entity_type) = ANY ($9) AS is_asked
 ) w
-WHERE d.place <= $11
+WHERE d.channel IS NULL
+UNION ALL
+SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
+    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
+        AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
+        AS is_seen_without,
+    coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,
+    coalesce(e.id, d.id) AS server_id, coalesce(e.id_is_integer, d.id_is_integer) AS server_id_is_integer,
+    CASE WHEN e.owner_id = $2 THEN e.client_id END AS client_id, e.version, e.is_deleted,
+    CASE WHEN NOT d.is_ended AND w.is_asked THEN e.document END AS document, e.updated_at, e.updated_by,
+    e.etag, w.is_asked
+FROM d
+-- OFFSET prevents a plan, made on a small table, that joins all entities
+LEFT JOIN LATERAL (
+    SELECT z.* FROM entities z
+    WHERE z.organization_id = $1 AND z.feed_position = d.position AND z.channels IS NOT NULL
+    OFFSET 0
+) e ON true
+CROSS JOIN LATERAL (
+    SELECT cardinality($9::text[]) = 0
+        OR coalesce(e.entity_type, d.entity_type) = ANY ($9) AS is_asked
+) w
+WHERE d.channel IS NOT NULL AND NOT d.is_ended
+UNION ALL
+SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
+    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
+        AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
+        AS is_seen_without,
+    coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,
+    coalesce(e.id, d.id) AS server_id, coalesce(e.id_is_integer, d.id_is_integer) AS server_id_is_integer,
+    CASE WHEN e.owner_id = $2 THEN e.client_id END AS client_id, e.version, e.is_deleted,
+    CASE WHEN NOT d.is_ended AND w.is_asked THEN e.document END AS document, e.updated_at, e.updated_by,
+    e.etag, w.is_asked
+FROM d
+-- OFFSET prevents a plan, made on a small table, that joins all entities
+LEFT JOIN LATERAL (
+    SELECT z.* FROM entities z
+    WHERE z.organization_id = $1 AND z.entity_type = d.entity_type AND z.id = d.id
+    OFFSET 0
+) e ON true
+CROSS JOIN LATERAL (
+    SELECT cardinality($9::text[]) = 0
+        OR coalesce(e.entity_type, d.entity_type) = ANY ($9) AS is_asked
+) w
+WHERE d.is_ended
             ) r
             WINDOW w AS (ORDER BY r.position, r.is_ended, r.channel ROWS UNBOUNDED PRECEDING)
         ) v
@@ -473,17 +515,10 @@ LEFT JOIN LATERAL (
             -- only the first row of a position has the document; therefore a page may end after this row
             SELECT r.*, sum(coalesce(CASE WHEN pg_column_compression(r.document) IS NULL THEN pg_column_size(r.document) ELSE octet_length(r.document::text) END, 0)) OVER w AS bytes_to
             FROM (
-                SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
-    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
-        AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
-        AS is_seen_without,
-    coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,
-    coalesce(e.id, d.id) AS server_id, coalesce(e.id_is_integer, d.id_is_integer) AS server_id_is_integer,
-    CASE WHEN e.owner_id = $2 THEN e.client_id END AS client_id, e.version, e.is_deleted,
-    CASE WHEN NOT d.is_ended AND w.is_asked THEN e.document END AS document, e.updated_at, e.updated_by,
-    e.etag, w.is_asked
-FROM (
-    SELECT s.*, dense_rank() OVER (ORDER BY s.position) AS place
+                WITH d AS MATERIALIZED (
+    SELECT p.*
+    FROM (
+        SELECT s.*, dense_rank() OVER (ORDER BY s.position) AS place
 FROM (
     -- if an entity is in several of the user's channels, the row of one channel suffices
     (SELECT DISTINCT ON (i.position) i.position, i.channel, i.joined_at, false AS is_ended,
@@ -523,25 +558,74 @@ WHERE y.organization_id = $1 AND y.left_at + 0 > $7
         AND (x.owner_id = $2 OR x.entity_type <> ALL (coalesce(t.private, '{}')))
 ) s
 WHERE b.bound IS NULL OR s.position <= b.bound
-) d
+    ) p
+    WHERE p.place <= $11
+)
+SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
+    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
+        AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
+        AS is_seen_without,
+    coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,
+    coalesce(e.id, d.id) AS server_id, coalesce(e.id_is_integer, d.id_is_integer) AS server_id_is_integer,
+    CASE WHEN e.owner_id = $2 THEN e.client_id END AS client_id, e.version, e.is_deleted,
+    CASE WHEN NOT d.is_ended AND w.is_asked THEN e.document END AS document, e.updated_at, e.updated_by,
+    e.etag, w.is_asked
+FROM d
+-- OFFSET prevents a plan, made on a small table, that joins all entities
 LEFT JOIN LATERAL (
     SELECT z.* FROM entities z
-    WHERE d.channel IS NULL AND z.organization_id = $1 AND z.feed_position = d.position
-        AND z.channels IS NULL
-    UNION ALL
-    SELECT z.* FROM entities z
-    WHERE d.channel IS NOT NULL AND NOT d.is_ended AND z.organization_id = $1
-        AND z.feed_position = d.position AND z.channels IS NOT NULL
-    UNION ALL
-    SELECT z.* FROM entities z
-    WHERE d.is_ended AND z.organization_id = $1 AND z.entity_type = d.entity_type
-        AND z.id = d.id
+    WHERE z.organization_id = $1 AND z.feed_position = d.position AND z.channels IS NULL
+    OFFSET 0
 ) e ON true
 CROSS JOIN LATERAL (
     SELECT cardinality($9::text[]) = 0
         OR coalesce(e.entity_type, d.entity_type) = ANY ($9) AS is_asked
 ) w
-WHERE d.place <= $11
+WHERE d.channel IS NULL
+UNION ALL
+SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
+    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
+        AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
+        AS is_seen_without,
+    coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,
+    coalesce(e.id, d.id) AS server_id, coalesce(e.id_is_integer, d.id_is_integer) AS server_id_is_integer,
+    CASE WHEN e.owner_id = $2 THEN e.client_id END AS client_id, e.version, e.is_deleted,
+    CASE WHEN NOT d.is_ended AND w.is_asked THEN e.document END AS document, e.updated_at, e.updated_by,
+    e.etag, w.is_asked
+FROM d
+-- OFFSET prevents a plan, made on a small table, that joins all entities
+LEFT JOIN LATERAL (
+    SELECT z.* FROM entities z
+    WHERE z.organization_id = $1 AND z.feed_position = d.position AND z.channels IS NOT NULL
+    OFFSET 0
+) e ON true
+CROSS JOIN LATERAL (
+    SELECT cardinality($9::text[]) = 0
+        OR coalesce(e.entity_type, d.entity_type) = ANY ($9) AS is_asked
+) w
+WHERE d.channel IS NOT NULL AND NOT d.is_ended
+UNION ALL
+SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
+    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
+        AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
+        AS is_seen_without,
+    coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,
+    coalesce(e.id, d.id) AS server_id, coalesce(e.id_is_integer, d.id_is_integer) AS server_id_is_integer,
+    CASE WHEN e.owner_id = $2 THEN e.client_id END AS client_id, e.version, e.is_deleted,
+    CASE WHEN NOT d.is_ended AND w.is_asked THEN e.document END AS document, e.updated_at, e.updated_by,
+    e.etag, w.is_asked
+FROM d
+-- OFFSET prevents a plan, made on a small table, that joins all entities
+LEFT JOIN LATERAL (
+    SELECT z.* FROM entities z
+    WHERE z.organization_id = $1 AND z.entity_type = d.entity_type AND z.id = d.id
+    OFFSET 0
+) e ON true
+CROSS JOIN LATERAL (
+    SELECT cardinality($9::text[]) = 0
+        OR coalesce(e.entity_type, d.entity_type) = ANY ($9) AS is_asked
+) w
+WHERE d.is_ended
             ) r
             WINDOW w AS (ORDER BY r.position, r.is_ended, r.channel ROWS UNBOUNDED PRECEDING)
         ) v

@@ -154,7 +154,30 @@ enum ChannelFeedStatements {
     }
 
     /// SQL that finds the entities at some positions, in the state that the user sees.
+    ///
+    /// Rows of different kinds are found by different indexes. Each kind has its own join, because one join that
+    /// contains all kinds executes the nodes of each kind for each row.
     private static func entities(_ positions: String) -> String {
+        """
+        WITH d AS MATERIALIZED (
+            SELECT p.*
+            FROM (
+                \(positions)
+            ) p
+            WHERE p.place <= :limit
+        )
+        \(entities(where: "d.channel IS NULL", by: "z.feed_position = d.position AND z.channels IS NULL"))
+        UNION ALL
+        \(entities(
+            where: "d.channel IS NOT NULL AND NOT d.is_ended",
+            by: "z.feed_position = d.position AND z.channels IS NOT NULL"
+        ))
+        UNION ALL
+        \(entities(where: "d.is_ended", by: "z.entity_type = d.entity_type AND z.id = d.id"))
+        """
+    }
+
+    private static func entities(where condition: String, by key: String) -> String {
         """
         SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
             e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
@@ -165,27 +188,18 @@ enum ChannelFeedStatements {
             CASE WHEN e.owner_id = :owner THEN e.client_id END AS client_id, e.version, e.is_deleted,
             CASE WHEN NOT d.is_ended AND w.is_asked THEN e.document END AS document, e.updated_at, e.updated_by,
             e.etag, w.is_asked
-        FROM (
-            \(positions)
-        ) d
+        FROM d
+        -- OFFSET prevents a plan, made on a small table, that joins all entities
         LEFT JOIN LATERAL (
             SELECT z.* FROM entities z
-            WHERE d.channel IS NULL AND z.organization_id = :organization AND z.feed_position = d.position
-                AND z.channels IS NULL
-            UNION ALL
-            SELECT z.* FROM entities z
-            WHERE d.channel IS NOT NULL AND NOT d.is_ended AND z.organization_id = :organization
-                AND z.feed_position = d.position AND z.channels IS NOT NULL
-            UNION ALL
-            SELECT z.* FROM entities z
-            WHERE d.is_ended AND z.organization_id = :organization AND z.entity_type = d.entity_type
-                AND z.id = d.id
+            WHERE z.organization_id = :organization AND \(key)
+            OFFSET 0
         ) e ON true
         CROSS JOIN LATERAL (
             SELECT cardinality(:entity_types::text[]) = 0
                 OR coalesce(e.entity_type, d.entity_type) = ANY (:entity_types) AS is_asked
         ) w
-        WHERE d.place <= :limit
+        WHERE \(condition)
         """
     }
 

@@ -54,6 +54,7 @@ package enum Schema {
         "0035_feed_indexes": PackageResources._035_feed_indexes_sql,
         "0036_order_keys": PackageResources._036_order_keys_sql,
         "0037_runnable_mutations": PackageResources._037_runnable_mutations_sql,
+        "0038_stays_index": PackageResources._038_stays_index_sql,
     ]
 
     /// The name of the newest migration.

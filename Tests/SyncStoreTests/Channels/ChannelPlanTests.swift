@@ -33,8 +33,10 @@ import Testing
             """
         let shape = [Query.planByIndex, Query(Pool.orderShape)]
         for isAnalyzed in [false, true] {
-            if isAnalyzed { try await connection.execute(script: "ANALYZE") }
+            if isAnalyzed { try await connection.execute(script: "VACUUM ANALYZE") }
             for plan in try await connection.plans(of: ChannelFeedStatements.merge, values, shape) {
+                // the index also contains the start of each stay
+                #expect(!plan.contains(/Index Scan using entity_channels/), "\(plan)")
                 for table in ["entities", "entity_channels", "ended_stays"] {
                     #expect(!plan.contains("Seq Scan on \(table)"), "\(plan)")
                 }
