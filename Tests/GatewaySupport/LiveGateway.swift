@@ -215,6 +215,10 @@ package final class LiveGateway: RunningGateway {
         self.port = port
         address = "http://127.0.0.1:\(port)"
         self.operations = "http://127.0.0.1:\(operationsPort)"
+        // an orchestrator probes repeatedly, but a test that expects readiness probes once
+        try await waitUntil("the first write has succeeded or failed") {
+            await !store.readiness().contains(Store.unwritten)
+        }
     }
 
     deinit {

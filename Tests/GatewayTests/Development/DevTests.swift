@@ -14,7 +14,9 @@ import Testing
         let first = try await place.start()
         #expect(first.screen.contains("Sluice \(try await Self.version) is running"))
         #expect(first.screen.contains("http://127.0.0.1:"))
-        #expect(try await GatewayProcess.get(first.operations + "/readyz", token: "").status == 200)
+        try await waitUntil("it is ready", every: .milliseconds(20)) {
+            try await GatewayProcess.get(first.operations + "/readyz", token: "").status == 200
+        }
 
         // as printed, the token is a shell variable, and the push and the pull are commands
         let push = try await first.paste("/v1/mutations")
