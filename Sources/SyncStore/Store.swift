@@ -144,9 +144,10 @@ package final class Store: Sendable {
         return writeTrouble.map { [$0] } ?? []
     }
 
-    /// The reason that ``readiness()`` returns before this replica is registered.
-    package static let unwritten = "no write to the database has succeeded since the start"
     private static let readOnly = "the database is read-only: a standby, or default_transaction_read_only is on"
+
+    /// Whether the first write, the registration of this replica, has succeeded or failed.
+    package var hasTriedToWrite: Bool { notifier.hints.hasWritten || notifier.hints.writeFailure != nil }
 
     /// The reason why writes are not possible although the database can be read; nil if they are possible.
     ///
@@ -157,7 +158,7 @@ package final class Store: Sendable {
         let writeFailure =
             pushes.writeFailure ?? lanes.writeFailure ?? ingest.writeFailure ?? notifier.hints.writeFailure
         guard let error = writeFailure else {
-            return notifier.hints.hasWritten ? nil : Self.unwritten
+            return notifier.hints.hasWritten ? nil : "no write to the database has succeeded since the start"
         }
         logger.debug("not ready", metadata: ["error": "\(error.message)"])
         if error.isOfReadOnlyServer { return Self.readOnly }
