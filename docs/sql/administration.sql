@@ -99,33 +99,34 @@ SELECT EXISTS (
 -- Locks a type, so that its visibility and its channels are checked together.
 -- $1 organization, $2 name
 SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2
+    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility, t.check_channels FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2
 FOR UPDATE;
 
 -- entity_types_get
 -- $1 organization, $2 name
 SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2;
+    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility, t.check_channels FROM entity_types t WHERE t.organization_id = $1 AND t.name = $2;
 
 -- entity_types_list
 -- $1 organization, $2 after, $3 limit
 SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility FROM entity_types t
+    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility, t.check_channels FROM entity_types t
 WHERE t.organization_id = $1 AND t.name > $2 ORDER BY t.name LIMIT $3;
 
 -- entity_types_make
--- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase, $10 routes, $11 channels, $12 grants
+-- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase, $10 routes, $11 channels, $12 grants, $13 check_channels
 INSERT INTO entity_types AS t (
     organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_delete, on_erase,
-    routes, channels, grants)
+    routes, channels, grants, check_channels)
 VALUES ($1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}'),
     coalesce($8::jsonb, '{}'), coalesce($9, 'delete'), $10,
-    coalesce($11::jsonb, '[]'), coalesce($12::jsonb, '[]'))
+    coalesce($11::jsonb, '[]'), coalesce($12::jsonb, '[]'),
+    coalesce($13, false))
 ON CONFLICT (organization_id, name) DO NOTHING;
 
 -- entity_types_change
 -- Changes a type
--- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase, $10 changes_routes, $11 routes, $12 channels, $13 grants
+-- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase, $10 changes_routes, $11 routes, $12 channels, $13 grants, $14 check_channels
 UPDATE entity_types AS t
 SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility),
     channels = coalesce($12::jsonb, t.channels), grants = coalesce($13::jsonb, t.grants),
@@ -135,12 +136,13 @@ SET id_space = coalesce($3, t.id_space), visibility = coalesce($4, t.visibility)
     default_priority = coalesce($5, t.default_priority), is_forwarded = coalesce($6, t.is_forwarded),
     relations = coalesce($7::jsonb, t.relations), on_delete = coalesce($8::jsonb, t.on_delete),
     on_erase = coalesce($9, t.on_erase),
+    check_channels = coalesce($14, t.check_channels),
     routes = CASE WHEN $10::bool THEN $11::jsonb ELSE t.routes END
 WHERE t.organization_id = $1 AND t.name = $2
     AND (NOT t.is_in_use OR coalesce($3, t.id_space) = t.id_space
         AND coalesce($7::jsonb, t.relations) @> t.relations)
 RETURNING t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility;
+    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility, t.check_channels;
 
 -- readers_list
 -- $1 organization

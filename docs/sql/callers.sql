@@ -23,7 +23,7 @@ CROSS JOIN LATERAL (SELECT * FROM organizations x WHERE x.id = k.organization_id
 -- catalog_entity_types
 -- $1 organizations
 SELECT t.organization_id, t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility
+    t.on_erase, t.routes, t.channels, t.grants, t.former_visibility, t.check_channels
 FROM unnest($1::uuid[]) AS k (organization_id)
 CROSS JOIN LATERAL (SELECT * FROM entity_types x WHERE x.organization_id = k.organization_id OFFSET 0) t;
 

@@ -103,6 +103,7 @@ const TYPE = [
 	['visibility', 'Who sees entities', [['organization', 'all users of the organization'], ['user', 'only their creator'], ['channels', 'the users who hold their channels']]],
 	['channels', 'Channels of an entity', 'lines', 'One template a line, such as project/{/project_id}. Only for users who hold channels.'],
 	['grants', 'Channels that an entity grants', 'objects', 'One rule a line, such as {"user": "/officer_id", "channels": ["case/{id}"], "role": "write"}.'],
+	['check_channels', 'Who checks the right to write, if mutations go to the upstream', [['false', 'only the upstream'], ['true', 'the gateway, before it sends']]],
 	['on_erase', 'When their owner is erased', [['delete', 'they are deleted'], ['blank_owner', 'they are kept without an owner']]],
 	['default_priority', 'Priority', 'whole', '0 to 1,000'],
 	['relations', 'Relations', 'pairs', 'One a line: member, a space, entity type.'],
@@ -120,7 +121,7 @@ async function types(view, place, it) {
 	if (may('admin')) place.append(h('div.actions', button('Register one…', () => change())))
 
 	function change(row) {
-		const name = !row && field({ label: 'Name', hint: 'Small letters, digits, - and _.' }), chosen = record(TYPE, row ?? { upstream: false, default_priority: 0 })
+		const name = !row && field({ label: 'Name', hint: 'Small letters, digits, - and _.' }), chosen = record(TYPE, row ?? { upstream: false, check_channels: false, default_priority: 0 })
 		return ask({
 			title: row ? `Change ${row.name}` : 'Register an entity type', submit: 'Save', reason: 'optional', children: [name, ...chosen.fields, row?.routes && routes(row)],
 			does: () => ['PUT', of(it.id, 'entity-types', row?.name ?? name.value.trim()), chosen.read()], then: list.again,

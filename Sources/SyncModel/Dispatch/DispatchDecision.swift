@@ -30,6 +30,7 @@ struct DispatchDecision {
         guard surroundings.type.isForwarded else {
             return .run(dispatch(to: .builtIn(payload: try body(instead: nil) ?? [])))
         }
+        try checkChannels()
         if let conflict = versionConflict() { return conflict }
         // also if the time has passed: only a permit from after that time allows a request
         if let heldUntil { return .hold(until: max(heldUntil, now)) }
@@ -251,6 +252,44 @@ extension DispatchPlanner {
         }
         withUnsafeBytes(of: mutation.revision.bigEndian) { hash.update(bufferPointer: $0) }
         return UUID(hash: hash.finalize())
+    }
+}
+
+/// The right to write to entities in channels, which the gateway checks if the type requires it (product rule 27).
+extension DispatchDecision {
+    /// The channels of which the user must hold one with the role `write`; nil if the gateway does not check the right.
+    ///
+    /// Nothing is checked after an attempt of unknown outcome, because only the upstream has the outcome. An entity
+    /// that this user created may not be in the feed yet; only this user can name it by its client id.
+    var requiredChannels: [ChannelID]? {
+        guard surroundings.type.isCheckedBeforeSending, !mutation.isOutcomeUnknown else { return nil }
+        if mutation.operation == .create { return channelsOfNewEntity }
+        if let entity = surroundings.entity { return entity.channels ?? [] }
+        return mutation.entity.clientID == nil ? [] : nil
+    }
+
+    /// The channels of the new entity. Templates with `{id}` give none before the upstream has assigned the id.
+    private var channelsOfNewEntity: [ChannelID] {
+        guard var rules = surroundings.type.channelRules else { return [] }
+        if own == nil { rules.channels.removeAll(where: \.namesItself) }
+        let payload = mutation.override?.payload ?? mutation.payload
+        let document = (try? body(instead: mutation.override?.payload)) ?? payload
+        let names = rules.names(document: document, id: own ?? ServerID(mutation.id), owner: surroundings.lane.user)
+        return names.map(ChannelID.init(named:))
+    }
+
+    /// Refuses a mutation whose user may not write to the entity.
+    ///
+    /// An entity that the user does not see gets the same answer as an entity that the gateway does not have.
+    func checkChannels() throws(Problem) {
+        guard let required = requiredChannels else { return }
+        switch surroundings.access.role(of: surroundings.lane.user, on: required) {
+        case .write: return
+        case _ where mutation.operation == .create:
+            throw Problem(.forbidden, "you may not write to any channel of the new entity")
+        case .read: throw Problem(.forbidden, "you may read the entity, but not write it")
+        case nil: throw Problem(.forbidden, "the entity does not exist, or you may not write it")
+        }
     }
 }
 

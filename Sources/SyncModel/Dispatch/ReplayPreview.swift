@@ -41,6 +41,8 @@ public struct ReplayPreview: Sendable {
         var (queued, surroundings) = (mutation, surroundings)
         queued.nextRetryAt = nil
         surroundings.organization.upstream?.pause = nil
+        // the attempt was made before, with the user's rights at that time
+        surroundings.type.checksChannels = false
         var decision = planner.decide(queued, surroundings, now: now, heldUntil: nil)
         if case .conflict = decision {
             // the conflict refers to the entity's present state, but the attempt found an earlier state

@@ -310,13 +310,19 @@ public final class LanePlan {
     /// The channels of the entities about which ``choose(by:_:waiting:now:)`` decides.
     ///
     /// Only decisions about forwarded mutations depend on the user's channels.
-    public func channelsOfHeads(_ entities: [UUID: EntityTable], now: Timestamp) -> [ChannelID] {
+    public func channelsOfHeads(
+        by planner: DispatchPlanner,
+        _ entities: [UUID: EntityTable],
+        now: Timestamp
+    ) -> [ChannelID] {
         guard let organization else { return [] }
         return (window?.due ?? [head]).flatMap { found -> [ChannelID] in
             guard case .mutation(let head, let type, let mappings, let entity) = found, type.isForwarded,
                 type.visibility == .channels
             else { return [] }
-            return context(of: head, type, mappings, entity, organization, entities, now).entity?.channels ?? []
+            let surroundings = context(of: head, type, mappings, entity, organization, entities, now)
+            let required = DispatchDecision(head, surroundings, by: planner).requiredChannels ?? []
+            return (surroundings.entity?.channels ?? []) + required
         }
     }
 

@@ -178,6 +178,8 @@ extension PreviewPlanner {
         surroundings.access = entities.access
         // the preview shows the request that is sent after the pause
         surroundings.organization.upstream?.pause = nil
+        // the mutation on which this mutation depends may change the channels
+        if new.record.status == .blocked { surroundings.type.checksChannels = false }
         var turn = PreviewStep()
         var queued = QueuedMutation(new)
         var decision = turns.decide(queued, surroundings, now: context.now, heldUntil: nil)

@@ -28,6 +28,10 @@ public struct EntityType: Sendable, Hashable {
     public var channels = ChannelRules()
     /// The visibility before the type got channels.
     public var formerVisibility: Visibility?
+    /// Whether the gateway checks the right to write before it sends a mutation to the upstream (product rule 27).
+    ///
+    /// The setting is used only if ``visibility`` is ``Visibility/channels`` and the type is forwarded.
+    public var checksChannels = false
 
     public init(
         name: String,
@@ -51,6 +55,9 @@ public struct EntityType: Sendable, Hashable {
 
     /// Whether entities of the type can grant channels.
     public var makesGrants: Bool { visibility == .channels && !channels.grants.isEmpty }
+
+    /// Whether a mutation is sent to the upstream only if its user may write to the entity's channels.
+    public var isCheckedBeforeSending: Bool { isForwarded && visibility == .channels && checksChannels }
 
     /// The rules of a type with channels; nil for a type without channels.
     public var channelRules: ChannelRules? {

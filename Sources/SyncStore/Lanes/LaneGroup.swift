@@ -158,7 +158,7 @@ struct LaneGroup {
     mutating func readAccessToHeads(on connection: Connection) async throws {
         let asked = plans.compactMap { plan -> (user: LaneKey, channels: Set<ChannelID>)? in
             guard let plan else { return nil }
-            let channels = Set(plan.channelsOfHeads(entities, now: now))
+            let channels = Set(plan.channelsOfHeads(by: planner, entities, now: now))
             return channels.isEmpty ? nil : (plan.request.lane, channels)
         }
         for (user, channels) in asked { entities[user.organization]?.access.forget(channels, of: user.user) }

@@ -9,7 +9,7 @@ package enum EntityTypeRow {
     package static let list =
         """
         t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.is_in_use, t.relations, t.on_delete,
-            t.on_erase, t.routes, t.channels, t.grants, t.former_visibility
+            t.on_erase, t.routes, t.channels, t.grants, t.former_visibility, t.check_channels
         """
 
     /// Reads the columns of ``list``.
@@ -36,6 +36,7 @@ package enum EntityTypeRow {
             storedGrants: try JSONTree(parsing: row.read("grants")).root
         )
         type.formerVisibility = try row.optionalChoice("former_visibility")
+        type.checksChannels = try row.read("check_channels")
         return type
     }
 }

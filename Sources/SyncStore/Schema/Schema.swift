@@ -55,6 +55,7 @@ package enum Schema {
         "0036_order_keys": PackageResources._036_order_keys_sql,
         "0037_runnable_mutations": PackageResources._037_runnable_mutations_sql,
         "0038_stays_index": PackageResources._038_stays_index_sql,
+        "0039_check_channels": PackageResources._039_check_channels_sql,
     ]
 
     /// The name of the newest migration.

@@ -274,7 +274,8 @@ extension StoredTable {
                 "is_in_use",
                 "is_forwarded",
                 "on_erase",
-                "former_visibility"
+                "former_visibility",
+                "check_channels"
             )
             .open("relations", "on_delete", "routes", "channels", "grants"),
         StoredTable("request_quotas", key: [], purge: .last).plain("missing", "as_of"),

@@ -126,6 +126,55 @@ import Testing
         #expect(try await read(fixture, url + "/records/\(id)").json?.value(at: "/data/title")?.string == title)
     }
 
+    @Test func `writes of users without the right are not sent if the type checks channels`() async throws {
+        let (fixture, url) = try await kinto(#"{"on_failure":"continue"}"#)
+        // the payload of a request contains the document as its member `data`
+        let type = #"""
+            {"upstream":true,"visibility":"channels","channels":["team/{/team}","team/{/data/team}"],"check_channels":true}
+            """#
+        let made = try await fixture.operate(.PUT, fixture.admin + "/entity-types/note", type)
+        #expect(made.status == 201 && made.json?["check_channels"]?.bool == true, "\(made.text)")
+        func grant(_ role: String, to worker: SyncWorker) async throws {
+            let path = fixture.admin + "/users/\(worker.user.uuidString)/channels"
+            let reply = try await fixture.operate(.PUT, path, #"{"channel":"team/a","role":"\#(role)"}"#)
+            #expect(reply.status < 300, "\(reply.text)")
+        }
+        func create(_ team: String) async throws -> Reply {
+            let draft = fixture.ada.create("note", #"{"data":{"team":"\#(team)"}}"#).with(["endpoint": #""/records""#])
+            return try await fixture.ada.push([draft], prefer: "wait=60")
+        }
+        func edit(_ id: String) async throws -> JSONValue {
+            let draft = fixture.bob.draft(
+                "update",
+                "note",
+                ["server_id": #""\#(id)""#, "payload": #"{"data":{"x":1}}"#]
+            )
+            let reply = try await fixture.bob.push([draft.with(["endpoint": #""/records/\#(id)""#])], prefer: "wait=60")
+            return try #require(reply.results.first, "\(reply.text)")
+        }
+        try await grant("write", to: fixture.ada)
+        let refused = try await create("b").results[0]
+        #expect(refused["status"]?.string == "failed" && refused.errorCode == "forbidden")
+        var ids: [String] = []
+        for _ in 1...3 {
+            let created = try await create("a")
+            #expect(created.statuses == ["succeeded"], "\(created.text)")
+            ids.append(try #require(created.results[0]["server_id"]?.string))
+        }
+
+        // bob holds no channel, then one to read, then one to write; a failure blocks his later edits of its entity
+        let (hidden, unknown) = (try await edit(ids[0]), try await edit(UUID().lowercased))
+        #expect(hidden.errorCode == "forbidden" && unknown.errorCode == "forbidden")
+        #expect(hidden.value(at: "/error/detail")?.string == unknown.value(at: "/error/detail")?.string)
+        try await grant("read", to: fixture.bob)
+        #expect(try await edit(ids[1]).errorCode == "forbidden")
+        try await grant("write", to: fixture.bob)
+        #expect(try await edit(ids[2])["status"]?.string == "succeeded")
+        for (id, value) in zip(ids, [nil, nil, 1] as [Int64?]) {
+            #expect(try await read(fixture, url + "/records/\(id)").json?.value(at: "/data/x")?.int64 == value)
+        }
+    }
+
     // MARK: - httpbin: statuses, delays, echo
 
     private func httpbin(_ more: String = "", settings: String = "{}") async throws -> TwoTenantFixture {

@@ -21,7 +21,7 @@ import Testing
                 FROM pg_index i
                 CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS p (number, place)
                 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = p.number
-                WHERE i.indrelid = c.oid AND i.indisprimary AND a.attname <> 'organization_id'), '')
+                WHERE i.indrelid = c.oid AND i.indisprimary AND p.place <= i.indnkeyatts AND a.attname <> 'organization_id'), '')
             FROM pg_class c
             WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
                 -- the migrator makes these itself

@@ -125,6 +125,8 @@ extension EntityTypeUpdate {
         BodyMember("visibility", .choice(), into: \.visibility).shown(\.visibility.rawValue)
         BodyMember("channels", .channelTemplates, into: \.channels).shown(\.channels.channels)
         BodyMember("grants", .contentGrants, into: \.grants).shown(\.channels.grants)
+        BodyMember("check_channels", .bool(checkChannels, rule: Rule.range), into: \.checksChannels)
+            .shown(\.checksChannels)
         BodyMember("default_priority", .integer(0...1_000), into: \.defaultPriority)
             .shown { Int64($0.defaultPriority) }
         BodyMember("upstream", .bool(upstream, rule: Rule.range), into: \.isForwarded).shown(\.isForwarded)
@@ -133,6 +135,8 @@ extension EntityTypeUpdate {
         BodyMember("in_use", shown: \.isInUse)
     }
 
+    private static let checkChannels =
+        "must be true (the gateway checks the right to write) or false (the upstream does)"
     private static let upstream = "must be true (forwarded) or false (in the built-in store)"
 
     /// Reads the body of `PUT /admin/organizations/{id}/entity-types/{name}`.

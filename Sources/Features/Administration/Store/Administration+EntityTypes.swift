@@ -158,15 +158,16 @@ extension Administration {
         "entity_types_make",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_delete", "on_erase", "routes", "channels", "grants",
+            "on_delete", "on_erase", "routes", "channels", "grants", "check_channels",
         ],
         """
         INSERT INTO entity_types AS t (
             organization_id, name, id_space, visibility, default_priority, is_forwarded, relations, on_delete, on_erase,
-            routes, channels, grants)
+            routes, channels, grants, check_channels)
         VALUES (:organization, :name, :id_space, :visibility, :default_priority, :is_forwarded, coalesce(:relations::jsonb, '{}'),
             coalesce(:on_delete::jsonb, '{}'), coalesce(:on_erase, 'delete'), :routes,
-            coalesce(:channels::jsonb, '[]'), coalesce(:grants::jsonb, '[]'))
+            coalesce(:channels::jsonb, '[]'), coalesce(:grants::jsonb, '[]'),
+            coalesce(:check_channels, false))
         ON CONFLICT (organization_id, name) DO NOTHING
         """
     )
@@ -177,7 +178,7 @@ extension Administration {
         "entity_types_change",
         [
             "organization", "name", "id_space", "visibility", "default_priority", "is_forwarded", "relations",
-            "on_delete", "on_erase", "changes_routes", "routes", "channels", "grants",
+            "on_delete", "on_erase", "changes_routes", "routes", "channels", "grants", "check_channels",
         ],
         """
         UPDATE entity_types AS t
@@ -189,6 +190,7 @@ extension Administration {
             default_priority = coalesce(:default_priority, t.default_priority), is_forwarded = coalesce(:is_forwarded, t.is_forwarded),
             relations = coalesce(:relations::jsonb, t.relations), on_delete = coalesce(:on_delete::jsonb, t.on_delete),
             on_erase = coalesce(:on_erase, t.on_erase),
+            check_channels = coalesce(:check_channels, t.check_channels),
             routes = CASE WHEN :changes_routes::bool THEN :routes::jsonb ELSE t.routes END
         WHERE t.organization_id = :organization AND t.name = :name
             AND (NOT t.is_in_use OR coalesce(:id_space, t.id_space) = t.id_space
@@ -234,7 +236,8 @@ extension EntityTypeUpdate {
             onErase?.rawValue,
             PostgresJSONB(routes.value),
             PostgresJSONB(storedChannels),
-            PostgresJSONB(storedGrants)
+            PostgresJSONB(storedGrants),
+            checksChannels
         )
         return parameters
     }
@@ -254,7 +257,8 @@ extension EntityTypeUpdate {
             routes.changes,
             PostgresJSONB(routes.value),
             PostgresJSONB(storedChannels),
-            PostgresJSONB(storedGrants)
+            PostgresJSONB(storedGrants),
+            checksChannels
         )
         return parameters
     }
@@ -284,6 +288,7 @@ extension EntityTypeUpdate {
         if let isForwarded { type.isForwarded = isForwarded }
         if let channels { type.channels.channels = channels }
         if let grants { type.channels.grants = grants }
+        if let checksChannels { type.checksChannels = checksChannels }
         if visibility == .channels, let known, known.visibility != .channels {
             type.formerVisibility = known.visibility
         }
@@ -353,6 +358,7 @@ package struct EntityTypeUpdate: Sendable {
     /// All templates.
     package var channels: [ChannelTemplate]?
     package var grants: [ContentGrant]?
+    package var checksChannels: Bool?
 
     package init() {}
 }

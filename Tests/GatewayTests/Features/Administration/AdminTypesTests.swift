@@ -14,14 +14,14 @@ import Testing
         #expect(made.status == 201)
         #expect(
             made.json?.names == [
-                "name", "id_space", "relations", "on_delete", "visibility", "channels", "grants", "default_priority",
-                "upstream", "on_erase", "routes", "in_use",
+                "name", "id_space", "relations", "on_delete", "visibility", "channels", "grants", "check_channels",
+                "default_priority", "upstream", "on_erase", "routes", "in_use",
             ]
         )
         let defaults =
             #"{"name":"activity","id_space":"mapped","relations":{},"on_delete":{},"visibility":"organization","#
-            + #""channels":[],"grants":[],"default_priority":10,"upstream":false,"on_erase":"delete","routes":null,"#
-            + #""in_use":false}"#
+            + #""channels":[],"grants":[],"check_channels":false,"default_priority":10,"upstream":false,"#
+            + #""on_erase":"delete","routes":null,"in_use":false}"#
         #expect(made.text == defaults)
         #expect(try await fixture.operate(.GET, path).text == defaults)
         let body = #"{"id_space":"shared","visibility":"user","default_priority":1000,"upstream":false,"relations":{}}"#
