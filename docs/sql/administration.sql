@@ -243,7 +243,9 @@ SELECT (
 -- channels_grant
 -- $1 organization, $2 user, $3 channel, $4 name, $5 role
 INSERT INTO channel_grants AS g (organization_id, user_id, channel, source, since, name, role, changed_at)
-VALUES ($1, $2, $3, 'operator', (SELECT f.last_position FROM feeds f WHERE f.organization_id = $1), $4, $5, (SELECT f.last_position FROM feeds f WHERE f.organization_id = $1));
+SELECT f.organization_id, $2::uuid, $3::uuid, 'operator', f.last_position, $4::text, $5::text,
+    f.last_position
+FROM feeds f WHERE f.organization_id = $1;
 
 -- channels_revoke
 -- $1 organization, $2 user, $3 channel

@@ -185,10 +185,11 @@ final class ReplicaHints: Sendable {
         ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
         """
     )
+    // Citus allows no volatile functions, such as clock_timestamp(), in an UPDATE.
     static let probeStatement = Statement(
         "gateways_probe",
         ["gateway"],
-        "UPDATE gateways AS g SET seen_at = clock_timestamp() WHERE g.id = :gateway::uuid"
+        "UPDATE gateways AS g SET seen_at = now() WHERE g.id = :gateway::uuid"
     )
     static let othersStatement = Statement(
         "gateways_others",

@@ -214,7 +214,9 @@ extension Administration {
         ["organization", "user", "channel", "name", "role"],
         """
         INSERT INTO channel_grants AS g (organization_id, user_id, channel, source, since, name, role, changed_at)
-        VALUES (:organization, :user, :channel, 'operator', \(position), :name, :role, \(position))
+        SELECT f.organization_id, :user::uuid, :channel::uuid, 'operator', f.last_position, :name::text, :role::text,
+            f.last_position
+        FROM feeds f WHERE f.organization_id = :organization
         """
     )
 
