@@ -300,7 +300,7 @@ WHERE g.organization_id = $1 AND g.user_id = k.user_id AND g.channel = k.channel
 
 -- changes_page_of_channels
 -- Reads the rows of each channel, and the entities that are visible without channels, in the order of positions.
--- $1 organization, $2 owner, $3 as_of, $4 channels, $5 after, $6 up_to, $7 ended_after, $8 scan, $9 entity_types, $10 room, $11 limit, $12 bytes
+-- $1 organization, $2 owner, $3 as_of, $4 channels, $5 after, $6 up_to, $7 ended_after, $8 scan, $9 entity_types, $10 room, $11 limit, $12 bytes, $13 is_loss
 SELECT f.epoch, f.horizon, f.last_position, g.is_stale, b.bound, q.position, q.is_cut, q.is_asked, q.channel,
     q.joined_at, q.is_ended, q.is_stored, q.channels, q.is_seen_without, q.is_gone, q.entity_type, q.server_id,
     q.server_id_is_integer, q.client_id, q.version, q.is_deleted, q.document, q.updated_at, q.updated_by, q.etag
@@ -394,7 +394,8 @@ WHERE b.bound IS NULL OR s.position <= b.bound
     WHERE p.place <= $11
 )
 SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
-    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
+    CASE WHEN d.is_ended OR $13 THEN e.channels END AS channels,
+    coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
         AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
         AS is_seen_without,
     coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,
@@ -416,7 +417,8 @@ CROSS JOIN LATERAL (
 WHERE d.channel IS NULL
 UNION ALL
 SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
-    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
+    CASE WHEN d.is_ended OR $13 THEN e.channels END AS channels,
+    coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
         AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
         AS is_seen_without,
     coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,
@@ -438,7 +440,8 @@ CROSS JOIN LATERAL (
 WHERE d.channel IS NOT NULL AND NOT d.is_ended
 UNION ALL
 SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
-    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
+    CASE WHEN d.is_ended OR $13 THEN e.channels END AS channels,
+    coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
         AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
         AS is_seen_without,
     coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,
@@ -469,7 +472,7 @@ ORDER BY q.position, q.is_ended, q.channel;
 
 -- changes_scan_of_channels
 -- Reads the same rows as ``merge`` from all changes after a position.
--- $1 organization, $2 owner, $3 as_of, $4 channels, $5 after, $6 up_to, $7 ended_after, $8 scan, $9 entity_types, $10 room, $11 limit, $12 bytes
+-- $1 organization, $2 owner, $3 as_of, $4 channels, $5 after, $6 up_to, $7 ended_after, $8 scan, $9 entity_types, $10 room, $11 limit, $12 bytes, $13 is_loss
 SELECT f.epoch, f.horizon, f.last_position, g.is_stale, b.bound, q.position, q.is_cut, q.is_asked, q.channel,
     q.joined_at, q.is_ended, q.is_stored, q.channels, q.is_seen_without, q.is_gone, q.entity_type, q.server_id,
     q.server_id_is_integer, q.client_id, q.version, q.is_deleted, q.document, q.updated_at, q.updated_by, q.etag
@@ -562,7 +565,8 @@ WHERE b.bound IS NULL OR s.position <= b.bound
     WHERE p.place <= $11
 )
 SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
-    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
+    CASE WHEN d.is_ended OR $13 THEN e.channels END AS channels,
+    coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
         AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
         AS is_seen_without,
     coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,
@@ -584,7 +588,8 @@ CROSS JOIN LATERAL (
 WHERE d.channel IS NULL
 UNION ALL
 SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
-    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
+    CASE WHEN d.is_ended OR $13 THEN e.channels END AS channels,
+    coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
         AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
         AS is_seen_without,
     coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,
@@ -606,7 +611,8 @@ CROSS JOIN LATERAL (
 WHERE d.channel IS NOT NULL AND NOT d.is_ended
 UNION ALL
 SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
-    e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
+    CASE WHEN d.is_ended OR $13 THEN e.channels END AS channels,
+    coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
         AND (e.owner_id = $2 OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
         AS is_seen_without,
     coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,

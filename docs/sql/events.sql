@@ -90,7 +90,7 @@ ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at;
 
 -- gateways_probe
 -- $1 gateway
-UPDATE gateways AS g SET seen_at = clock_timestamp() WHERE g.id = $1::uuid;
+UPDATE gateways AS g SET seen_at = now() WHERE g.id = $1::uuid;
 
 -- gateways_others
 -- $1 gateway, $2 seconds

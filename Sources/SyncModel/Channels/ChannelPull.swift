@@ -150,6 +150,11 @@ public struct ChannelPull: Sendable {
         }
     }
 
+    /// Whether the step applies the loss of a channel.
+    ///
+    /// Only then do verdicts on stays that last depend on the other channels of the entity.
+    public var isLoss: Bool { if case .apply(let application) = step { !application.isGain } else { false } }
+
     /// Whether the step also reads the entities that are visible to the user without a channel.
     public var includesOthers: Bool { step == .changes && hasOthers }
 
@@ -193,7 +198,6 @@ public struct ChannelPull: Sendable {
 
     /// - Parameter presence: the present state of the entity; nil if the entity is no longer stored.
     public func verdict(on stay: Stay, of presence: Presence?) -> Verdict {
-        let isLoss = if case .apply(let application) = step { !application.isGain } else { false }
         if !isLoss, stay.leftAt == nil, held.contains(stay.channel), let presence {
             // a gained channel needs no tombstones, because the device did not have the channel's entities before
             return step != .changes && presence.isDeleted ? .skip : .show

@@ -141,7 +141,8 @@ package final class ChannelFeedReader: Sendable {
             entity_types: request.entityTypes,
             room: Int64(room),
             limit: Int64(request.limit),
-            bytes: FeedReader.pageBytes
+            bytes: FeedReader.pageBytes,
+            is_loss: pull.isLoss
         )
     }
 

@@ -91,7 +91,7 @@ enum ChannelFeedStatements {
 
     private static let inputs = [
         "organization", "owner", "as_of", "channels", "after", "up_to", "ended_after", "scan", "entity_types", "room",
-        "limit", "bytes",
+        "limit", "bytes", "is_loss",
     ]
 
     private static let past = RowBytes.stop(
@@ -180,7 +180,8 @@ enum ChannelFeedStatements {
     private static func entities(where condition: String, by key: String) -> String {
         """
         SELECT d.position, d.place, d.channel, d.joined_at, d.is_ended, e.id IS NOT NULL AS is_stored,
-            e.channels, coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
+            CASE WHEN d.is_ended OR :is_loss THEN e.channels END AS channels,
+            coalesce(e.channels IS NULL AND e.entity_type <> ALL (coalesce(t.in_channels, '{}'))
                 AND (e.owner_id = :owner OR e.entity_type <> ALL (coalesce(t.private, '{}'))), false)
                 AS is_seen_without,
             coalesce(e.is_deleted, true) AS is_gone, coalesce(e.entity_type, d.entity_type) AS entity_type,

@@ -29,7 +29,8 @@ import Testing
                 """
         )
         let values = """
-            '\(organization)', '\(UUID().lowercased)', 5000, ARRAY['\(channel)']::uuid[], 0, 9000, 0, 100, '{}', 10, 10, 100000
+            '\(organization)', '\(UUID().lowercased)', 5000, ARRAY['\(channel)']::uuid[], 0, 9000, 0, 100, '{}', 10, 10, 100000,
+            false
             """
         let shape = [Query.planByIndex, Query(Pool.orderShape)]
         for isAnalyzed in [false, true] {
@@ -172,7 +173,8 @@ import Testing
                 entity_types: [String](),
                 room: room,
                 limit: 1_000 as Int64,
-                bytes: 1_000_000 as Int64
+                bytes: 1_000_000 as Int64,
+                is_loss: false
             )
             return try await connection.run([query])[0].read { row in
                 for name in ["epoch", "horizon", "last_position", "is_stale", "bound"] as [StaticString] {
