@@ -103,6 +103,8 @@ REASONS = [
     ("putEntityType", "validation_failed", "channel_name", ""),
     ("putEntityType", "validation_failed", "member_range", "user must be a JSON Pointer"),
     ("putEntityType", "validation_failed", "member_range", "channels are used only with"),
+    ("putEntityType", "validation_failed", "member_range", "check_channels needs"),
+    ("putEntityType", "validation_failed", "member_required", "check_channels needs"),
     ("putEntityType", "validation_failed", "member_range", "grants need visibility"),
     ("putEntityType", "validation_failed", "member_required", "visibility is channels"),
     ("grantChannel", "validation_failed", "member_range", "channel must be a text"),

@@ -114,6 +114,19 @@ extension EntityType {
             let detail = "grants need visibility: \"channels\", else all users could grant themselves any channel"
             return ProblemDetail(pointer: "/grants", rule: Rule.range, detail: detail)
         }
-        return nil
+        return isCheckedBeforeSending ? problemOfCheck : nil
+    }
+
+    /// The reason why the gateway cannot check the right to write before it sends a request; nil if it can.
+    private var problemOfCheck: ProblemDetail? {
+        if idSpace == .shared {
+            let detail =
+                "check_channels needs the id space 'mapped' or 'device': a create with a chosen id could overwrite an "
+                + "entity that its user may not write"
+            return ProblemDetail(pointer: "/check_channels", rule: Rule.range, detail: detail)
+        }
+        guard routes == nil else { return nil }
+        let detail = "check_channels needs routes, because a mutation's own endpoint could be that of another entity"
+        return ProblemDetail(pointer: "/check_channels", rule: Rule.required, detail: detail)
     }
 }

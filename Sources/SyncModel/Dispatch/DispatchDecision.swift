@@ -38,7 +38,9 @@ struct DispatchDecision {
             return .hold(until: now.adding(seconds: DispatchPlanner.pauseWithoutUpstream))
         }
         if let pause = upstream.pause, !pause.isOver(at: now) { return .hold(until: pause.nextCheck(from: now)) }
-        guard let route = surroundings.type.routes?.route(of: mutation) else {
+        let isChecked = surroundings.type.isCheckedBeforeSending
+        guard let route = surroundings.type.routes?.route(of: mutation, always: isChecked) else {
+            if isChecked { throw unchecked }
             return .run(dispatch(to: .upstream(try request(to: upstream), upstream)))
         }
         var routed = upstream
@@ -259,23 +261,30 @@ extension DispatchPlanner {
 extension DispatchDecision {
     /// The channels of which the user must hold one with the role `write`; nil if the gateway does not check the right.
     ///
-    /// Nothing is checked after an attempt of unknown outcome, because only the upstream has the outcome. An entity
-    /// that this user created may not be in the feed yet; only this user can name it by its client id.
+    /// Nothing is checked after an attempt of unknown outcome, because only the upstream has the outcome.
     var requiredChannels: [ChannelID]? {
         guard surroundings.type.isCheckedBeforeSending, !mutation.isOutcomeUnknown else { return nil }
-        if mutation.operation == .create { return channelsOfNewEntity }
-        if let entity = surroundings.entity { return entity.channels ?? [] }
-        return mutation.entity.clientID == nil ? [] : nil
+        return mutation.operation == .create ? channelsOfNewEntity : surroundings.entity?.channels ?? []
     }
 
-    /// The channels of the new entity. Templates with `{id}` give none before the upstream has assigned the id.
+    /// The channels of the new entity. Templates with `{id}` give none, because the upstream will assign the id.
     private var channelsOfNewEntity: [ChannelID] {
-        guard var rules = surroundings.type.channelRules else { return [] }
-        if own == nil { rules.channels.removeAll(where: \.namesItself) }
-        let payload = mutation.override?.payload ?? mutation.payload
-        let document = (try? body(instead: mutation.override?.payload)) ?? payload
-        let names = rules.names(document: document, id: own ?? ServerID(mutation.id), owner: surroundings.lane.user)
-        return names.map(ChannelID.init(named:))
+        // a create that overwrites an existing entity would change an entity whose channels were not checked
+        guard var rules = surroundings.type.channelRules, mutation.override == nil else { return [] }
+        rules.channels.removeAll(where: \.namesItself)
+        let document = (try? body(instead: nil)) ?? mutation.payload
+        let names = rules.names(document: document, id: ServerID(mutation.id), owner: surroundings.lane.user)
+        // the feed ignores the other channels
+        return names.prefix(ChannelName.limitOfEntity).map(ChannelID.init(named:))
+    }
+
+    /// The problem of a mutation for which there is no route. The gateway cannot check which entity a request to the
+    /// mutation's own endpoint would change.
+    private var unchecked: Problem {
+        let detail =
+            "its type '\(mutation.entity.type)' has check_channels, so its mutations are sent by routes only, and there is "
+            + "no route for this operation"
+        return Problem(.validationFailed, detail)
     }
 
     /// Refuses a mutation whose user may not write to the entity.
@@ -286,7 +295,9 @@ extension DispatchDecision {
         switch surroundings.access.role(of: surroundings.lane.user, on: required) {
         case .write: return
         case _ where mutation.operation == .create:
-            throw Problem(.forbidden, "you may not write to any channel of the new entity")
+            let isNew = mutation.override == nil
+            let detail = isNew ? "you may not write to any channel of the new entity" : "the entity exists"
+            throw Problem(.forbidden, detail)
         case .read: throw Problem(.forbidden, "you may read the entity, but not write it")
         case nil: throw Problem(.forbidden, "the entity does not exist, or you may not write it")
         }

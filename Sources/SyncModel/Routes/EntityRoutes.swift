@@ -34,8 +34,11 @@ public struct EntityRoutes: Sendable, Hashable {
     ///
     /// The route of `replace` is also used in two other cases: if a revision overrides a conflict with a whole
     /// document, and if a create overrides an existing entity.
-    func route(of mutation: QueuedMutation) -> EntityRoute? {
-        guard mutation.endpoint == nil || ignoresEndpoint, mutation.override?.endpoint == nil else { return nil }
+    ///
+    /// - Parameter always: whether the mutation's own endpoint is ignored, also if ``ignoresEndpoint`` is false.
+    func route(of mutation: QueuedMutation, always: Bool = false) -> EntityRoute? {
+        let hasOwnEndpoint = mutation.endpoint != nil && !ignoresEndpoint || mutation.override?.endpoint != nil
+        guard always || !hasOwnEndpoint else { return nil }
         guard let override = mutation.override else { return routes[mutation.operation] }
         if mutation.operation == .create { return routes[.replace] }
         return override.payload == nil ? routes[mutation.operation] : routes[.replace] ?? routes[mutation.operation]

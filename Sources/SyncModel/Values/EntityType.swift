@@ -56,7 +56,8 @@ public struct EntityType: Sendable, Hashable {
     /// Whether entities of the type can grant channels.
     public var makesGrants: Bool { visibility == .channels && !channels.grants.isEmpty }
 
-    /// Whether a mutation is sent to the upstream only if its user may write to the entity's channels.
+    /// Whether a mutation is sent to the upstream only if its user may write to the entity's channels, and only by a
+    /// route.
     public var isCheckedBeforeSending: Bool { isForwarded && visibility == .channels && checksChannels }
 
     /// The rules of a type with channels; nil for a type without channels.

@@ -239,8 +239,7 @@ struct FeedRequest: Sendable {
             throw .invalidParameter("since is not a cursor of this feed", pointer: pointer)
         }
         guard cursor.filter == filter else {
-            let what = channels == nil ? "entity_type filter" : "filter"
-            let detail = "since was issued for another \(what); start over without since"
+            let detail = "since was issued for another entity_type or channel filter; start over without since"
             throw .invalidParameter(detail, pointer: pointer)
         }
         return cursor

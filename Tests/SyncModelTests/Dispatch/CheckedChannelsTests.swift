@@ -1,4 +1,5 @@
 import Foundation
+import JSONText
 import Testing
 
 @testable import SyncModel
@@ -9,17 +10,24 @@ import Testing
     private static let hidden = "the entity does not exist, or you may not write it"
     private static let new = "you may not write to any channel of the new entity"
 
+    private static let routes = #"""
+        {"create":{"method":"POST","path":"/contacts"},"update":{"method":"PATCH","path":"/contacts/{id}"},
+         "replace":{"method":"PUT","path":"/contacts/{id}"},"delete":{"method":"DELETE","path":"/contacts/{id}"}}
+        """#
+
     private func decision(
         _ sample: Sample,
         _ role: ChannelRole?,
         in channel: String = "team/a",
         templates: [String] = ["team/{/team}"],
-        checks: Bool = true
+        checks: Bool = true,
+        routes: String = Self.routes
     ) throws -> DispatchPlanner.Decision {
         var surroundings = sample.surroundings
         surroundings.type.visibility = .channels
         surroundings.type.channels = ChannelRules(channels: try templates.map { try ChannelTemplate($0) })
         surroundings.type.checksChannels = checks
+        surroundings.type.routes = EntityRoutes(stored: try JSONTree(parsing: Array(routes.utf8)).root)
         if let role {
             let user = surroundings.lane.user
             surroundings.access.load(user, ChannelID(named: channel), role, from: GrantSource.operator.text)
@@ -68,11 +76,49 @@ import Testing
         }
     }
 
-    @Test func `the creator changes an entity that the feed lacks`() throws {
-        var sample = Sample.of(.update)
-        #expect(try isSent(decision(sample, nil)))
-        sample.entity = entity(["team/a"])
-        #expect(try refusal(decision(sample, nil)) == Self.hidden)
+    /// A client id can also name an entity that its user did not create, after `server_wins` of a create.
+    @Test func `a client id of an entity that the feed lacks does not replace the check`() throws {
+        #expect(try refusal(decision(Sample.of(.update), .write)) == Self.hidden)
+    }
+
+    @Test(arguments: [SyncModel.Operation.create, .update, .replace, .delete])
+    func `requests are sent by routes, and never to the endpoint of the mutation`(_ operation: SyncModel.Operation)
+        throws
+    {
+        var sample = Sample.of(operation)
+        (sample.endpoint, sample.entity) = ("/contacts/8", entity(["team/a"]))
+        if operation != .delete { sample.payload = #"{"team":"a"}"# }
+        guard case .run(let dispatch) = try decision(sample, .write),
+            case .upstream(let request, _) = dispatch.destination
+        else {
+            Issue.record("it is sent")
+            return
+        }
+        #expect(request.path == (operation == .create ? "/contacts" : "/contacts/7"))
+        // the routes lack this operation
+        let routes = #"{"\#(operation == .create ? "update" : "create")":{"method":"POST","path":"/contacts"}}"#
+        guard case .fail(let outcome) = try decision(sample, .write, routes: routes) else {
+            Issue.record("it is not sent")
+            return
+        }
+        #expect(outcome.code == "validation_failed")
+    }
+
+    @Test func `a create does not overwrite an existing entity`() throws {
+        var sample = Sample.of(.create)
+        sample.payload = #"{"team":"a"}"#
+        sample.serverID = ServerID(text: "8", isInteger: true)
+        sample.override = SentRequest(method: "PUT", endpoint: nil, payload: Array(#"{"team":"a"}"#.utf8))
+        #expect(try refusal(decision(sample, .write)) == "the entity exists")
+    }
+
+    @Test func `only the first channels of a new entity count`() throws {
+        var sample = Sample.of(.create)
+        let others = (1...ChannelName.limitOfEntity).map { "\"x\($0)\"" }
+        sample.payload = #"{"team":[\#(others.dropFirst().joined(separator: ",")),"a"]}"#
+        #expect(try isSent(decision(sample, .write)))
+        sample.payload = #"{"team":[\#(others.joined(separator: ",")),"a"]}"#
+        #expect(try refusal(decision(sample, .write)) == Self.new)
     }
 
     @Test func `a create needs a channel that its payload gives`() throws {
@@ -89,11 +135,9 @@ import Testing
 
     /// The upstream assigns the id. A client id in its place could be the id of an existing entity.
     @Test func `a template with the id gives no channel before the id is assigned`() throws {
-        var sample = Sample.of(.create)
+        let sample = Sample.of(.create)
         let held = "contact/\(Sample.local.uuidString.lowercased())"
         #expect(try refusal(decision(sample, .write, in: held, templates: ["contact/{id}"])) == Self.new)
-        (sample.idSpace, sample.client, sample.serverID) = (.shared, nil, ServerID(7))
-        #expect(try isSent(decision(sample, .write, in: "contact/7", templates: ["contact/{id}"])))
     }
 
     @Test func `the right is checked before the version`() throws {

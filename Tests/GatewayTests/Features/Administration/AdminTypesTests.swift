@@ -34,6 +34,33 @@ import Testing
         #expect(kept.json?["default_priority"]?.int64 == 0)
     }
 
+    @Test func `refuses check_channels without routes and for shared ids`() async throws {
+        let fixture = try await TwoTenantFixture()
+        let upstream = #"{"base_url":"http://127.0.0.1:9"}"#
+        #expect(try await fixture.operate(.PUT, fixture.admin + "/upstream", upstream).status == 201)
+        let path = fixture.admin + "/entity-types/case"
+        let base = #""visibility":"channels","channels":["team/{/team}"],"check_channels":true"#
+        let routes = #""routes":{"collection":"/cases"}"#
+        expectProblem(
+            try await fixture.operate(.PUT, path, "{\(base)}"),
+            .validationFailed,
+            errors: ["/check_channels member_required"]
+        )
+        expectProblem(
+            try await fixture.operate(.PUT, path, #"{"id_space":"shared",\#(base),\#(routes)}"#),
+            .validationFailed,
+            errors: ["/check_channels member_range"]
+        )
+        #expect(try await fixture.operate(.PUT, path, "{\(base),\(routes)}").status == 201)
+        expectProblem(
+            try await fixture.operate(.PUT, path, #"{"routes":null}"#),
+            .validationFailed,
+            errors: ["/check_channels member_required"]
+        )
+        // the setting has no effect without channels, and in the built-in store
+        #expect(try await fixture.operate(.PUT, path, #"{"upstream":false,"routes":null}"#).status == 200)
+    }
+
     @Test func `registers an entity type with its defaults on first use`() async throws {
         let fixture = try await TwoTenantFixture()
         _ = try await fixture.ada.push([fixture.ada.create("expense"), fixture.ada.create("task")])
