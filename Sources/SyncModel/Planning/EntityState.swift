@@ -245,6 +245,12 @@ public struct EntityTable: Sendable {
         channelChanges.stays += next.stays.count - known
     }
 
+    /// The number of grants that follow from an entity's document; the maximum number if they are unknown.
+    func grantCount(of state: EntityState, _ key: EntityKey) -> Int {
+        guard makesGrants(key.type) else { return 0 }
+        return state.granted(by: rules[key.type], key)?.count ?? ChannelRules.limitOfGrants
+    }
+
     /// Whether entities of a type grant channels.
     func makesGrants(_ type: String) -> Bool { rules[type].map { !$0.grants.isEmpty } ?? false }
 

@@ -26,8 +26,8 @@ struct BrokenRelation: Error {
 
     static var tooMany: BrokenRelation {
         let detail =
-            "more than \(EntityRelations.limit) entities, or more data than fits into one step, refer to entities that "
-            + "this step would delete"
+            "more than \(EntityRelations.limit) entities, or more data or grants of channels than fit into one step, "
+            + "refer to entities that this step would delete"
         return BrokenRelation(rule: Rule.referredTo, detail: detail)
     }
 }
@@ -46,8 +46,15 @@ struct DeletionPlanner {
     private var changed: [EntityKey: EntityState] = [:]
     /// The keys of ``changed`` in the order in which they were found.
     private var order: [EntityKey] = []
+    /// The maximum number of grants of channels that may begin or end.
+    private var grants = DeletionPlanner.grantLimit
     /// The entities that forbid the deletion, except if the deletion also deletes them.
     private var restricting: [EntityKey] = []
+
+    /// The maximum number of grants of channels that one deletion begins or ends, apart from the grants of the root.
+    ///
+    /// A deletion is written by one transaction, also if it is the only mutation of a push or of a lane's step.
+    static let grantLimit = WorkBounds.pushGrants - ChannelRules.limitOfGrants
 
     /// Returns the writes that precede the deletion.
     ///
@@ -95,13 +102,16 @@ struct DeletionPlanner {
             restricting.append(key)
         } else if rules.contains(.cascade) {
             set(key, stored.written(nil, isDeleted: true, by: writer))
+            grants -= entities.grantCount(of: stored, key)
             isDeleted.insert(key)
             deleted.append(key)
         } else if rules.contains(.setNull) {
             let document = entities.relations.removing(target, from: state.document, of: key.type)
             set(key, stored.written(document ?? state.document, isDeleted: false, by: writer))
+            // the grants of the changed document can be other grants
+            grants -= 2 * entities.grantCount(of: stored, key)
         }
-        guard order.count <= room else { throw .tooMany }
+        guard order.count <= room, grants >= 0 else { throw .tooMany }
     }
 
     private mutating func set(_ key: EntityKey, _ state: EntityState) {

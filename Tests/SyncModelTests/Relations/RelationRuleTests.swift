@@ -12,15 +12,17 @@ import Testing
 
     /// Contacts, visits of contacts, and notes of visits.
     private struct World {
-        var table = EntityTable()
+        var table: EntityTable
         private let visibility: Visibility
 
         init(
             _ rule: DeletionRule,
             ofNotes noteRule: DeletionRule = .cascade,
-            visits visibility: Visibility = .organization
+            visits visibility: Visibility = .organization,
+            _ visitRules: ChannelRules? = nil
         ) {
             self.visibility = visibility
+            table = EntityTable(visitRules.map { ["visit": $0] } ?? [:])
             let toContact = Relation(member: "contactId", entityType: "contact", idSpace: .shared, onDelete: rule)
             let toVisit = Relation(member: "visitIds", entityType: "visit", idSpace: .shared, onDelete: noteRule)
             table.relations = EntityRelations([
@@ -253,6 +255,23 @@ import Testing
         found.isCut = true
         cut.table.load(found, of: EntityKey(type: "contact", id: "x"))
         #expect(cut.write(.delete, "contact", "x", by: Self.cyd).status == .conflict)
+    }
+
+    /// Each grant is a row. A deletion that the database cannot write in time would be tried again without end.
+    @Test(arguments: [(DeletionRule.cascade, 49), (.setNull, 24)])
+    func `a deletion that ends too many grants is a conflict`(_ rule: DeletionRule, _ most: Int) throws {
+        let templates = [try ChannelTemplate("visit/{id}")]
+        let grant = ContentGrant(user: "/users", channels: templates, role: .read)
+        let users = (0..<200).map { _ in "\"\(UUID().uuidString.lowercased())\"" }.joined(separator: ",")
+        for (count, status) in [(most, MutationStatus.succeeded), (most + 1, .conflict)] {
+            var world = World(rule, ChannelRules(channels: templates, grants: [grant]))
+            world.load("contact", "x", "{}")
+            let ids = (0..<count).map { "v\($0)" }
+            for id in ids { world.load("visit", id, #"{"contactId":"x","users":[\#(users)]}"#) }
+            world.refer("visit", ids, to: "contact", "x")
+            #expect(world.write(.delete, "contact", "x", by: Self.cyd).status == status)
+            #expect(world.table.writes.count == (status == .succeeded ? count + 1 : 0))
+        }
     }
 
     @Test func `a conflict names no private entity of another user`() throws {
