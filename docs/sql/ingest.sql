@@ -12,7 +12,7 @@ CROSS JOIN LATERAL (
 SELECT e.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, source, event_id)
 CROSS JOIN LATERAL (
-    SELECT x.organization_id, x.source, x.event_id, x.result FROM ingested_events x
+    SELECT x.organization_id, x.source, x.event_id, x.result, x.received_at FROM ingested_events x
     WHERE x.organization_id = k.organization_id AND x.source = k.source AND x.event_id = k.event_id
     OFFSET 0
 ) e;
@@ -217,6 +217,14 @@ CROSS JOIN LATERAL (
 -- $1 organization_id, $2 source, $3 event_id, $4 result, $5 received_at
 INSERT INTO ingested_events AS e (organization_id, source, event_id, result, received_at)
 SELECT k.* FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[]) AS k (organization_id, source, event_id, result, received_at);
+
+-- ingest_refresh
+-- Keeps the records of events that are received repeatedly.
+-- $1 organization_id, $2 source, $3 event_id, $4 result, $5 received_at
+UPDATE ingested_events AS e SET received_at = k.received_at
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[]) AS k (organization_id, source, event_id, result, received_at)
+WHERE e.organization_id = k.organization_id AND e.source = k.source AND e.event_id = k.event_id
+    AND e.received_at < k.received_at;
 
 -- ingest_settle
 -- Records the outcomes of events that had been parked.

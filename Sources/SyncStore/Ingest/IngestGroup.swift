@@ -109,7 +109,10 @@ struct IngestGroup {
             for var row in rows {
                 let origin = Origin(organization: try row.read("organization_id"), source: try row.read("source"))
                 let id: String = try row.read("event_id")
-                group.seen[origin, default: [:]][id] = try row.choice("result")
+                let result: IngestResult = try row.choice("result")
+                group.seen[origin, default: [:]][id] = result
+                let name = EventName(organization: origin.organization, source: origin.source, eventID: id)
+                group.writer.refresh(name, result, receivedAt: try row.read("received_at"))
             }
         }
     }

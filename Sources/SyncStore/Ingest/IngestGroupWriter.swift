@@ -7,6 +7,7 @@ struct IngestGroupWriter {
     let seals: SealTable
     let now: Timestamp
     private var taken: [TakenEventRow] = []
+    private var refreshed: [TakenEventRow] = []
     private var settled: [TakenEventRow] = []
     private var toPark: [(name: EventName, event: ReceivedEvent)] = []
     private var finished: [EventName] = []
@@ -22,6 +23,9 @@ struct IngestGroupWriter {
     /// The time after which a parked event is evaluated again without a signal, in seconds.
     static let pollSeconds: Double = 1
 
+    /// The age, in seconds, from which the record of an event is refreshed when the event is received again.
+    private static let refreshSeconds: Double = 86_400
+
     init(seals: SealTable, now: Timestamp) {
         self.seals = seals
         self.now = now
@@ -36,6 +40,15 @@ struct IngestGroupWriter {
             if result == .parked { toPark.append((name, event)) }
         }
         register(plan.typesToRegister, in: origin.organization)
+    }
+
+    /// Keeps the record of an event that was received again.
+    ///
+    /// A poller receives the unchanged items of a list with each pass. Without their records, it would apply them again
+    /// over later edits.
+    mutating func refresh(_ name: EventName, _ result: IngestResult, receivedAt: Timestamp) {
+        guard result != .parked, receivedAt < now.adding(seconds: -Self.refreshSeconds) else { return }
+        refreshed.append(TakenEventRow(name: name, result: result, receivedAt: now))
     }
 
     mutating func release(_ name: EventName, _ event: ReceivedEvent, _ verdict: IngestVerdict) {
@@ -94,6 +107,10 @@ struct IngestGroupWriter {
         if !taken.isEmpty {
             isChange = true
             queries.append(TakenEventRow.columns.query(IngestStatements.remember, taken.sorted(by: order)))
+        }
+        if !refreshed.isEmpty {
+            isChange = true
+            queries.append(TakenEventRow.columns.query(IngestStatements.refresh, refreshed.sorted(by: order)))
         }
         if !settled.isEmpty {
             isChange = true

@@ -30,7 +30,7 @@ enum IngestStatements {
         SELECT e.*
         FROM \(names.unnested(as: "k"))
         CROSS JOIN LATERAL (
-            SELECT \(names.names(of: "x")), x.result FROM ingested_events x
+            SELECT \(names.names(of: "x")), x.result, x.received_at FROM ingested_events x
             WHERE x.organization_id = k.organization_id AND x.source = k.source AND x.event_id = k.event_id
             OFFSET 0
         ) e
@@ -318,6 +318,18 @@ enum IngestStatements {
         """
     )
 
+    /// Keeps the records of events that are received repeatedly.
+    static let refresh = Statement(
+        "ingest_refresh",
+        TakenEventRow.columns.inputs,
+        """
+        UPDATE ingested_events AS e SET received_at = k.received_at
+        FROM \(TakenEventRow.columns.unnested(as: "k"))
+        WHERE e.organization_id = k.organization_id AND e.source = k.source AND e.event_id = k.event_id
+            AND e.received_at < k.received_at
+        """
+    )
+
     /// Records the outcomes of events that had been parked.
     static let settle = Statement(
         "ingest_settle",
@@ -461,7 +473,7 @@ enum IngestStatements {
     )
 
     static let writing = [
-        remember, settle, forget, park, unpark, postpone, postponeEntities, deferFollowers, wakeNext, useRequests,
+        remember, refresh, settle, forget, park, unpark, postpone, postponeEntities, deferFollowers, wakeNext, useRequests,
         markEntities, touchTokens,
     ]
 }

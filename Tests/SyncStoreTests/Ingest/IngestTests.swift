@@ -229,6 +229,27 @@ import Testing
         #expect(try await gateway.count("ingested_events", of: organization.id) == 0)
     }
 
+    /// A poller receives the unchanged items of a list with each pass.
+    @Test func `an event that is received repeatedly is remembered beyond the retention`() async throws {
+        let gateway = try await Gateway()
+        let organization = try await gateway.organization()
+        let source = Source(gateway, organization)
+        _ = try await gateway.store.administration.makeServiceToken(for: "crm", of: organization.id)
+        #expect(try await source.results([Source.event("a", "1", version: 1)]) == ["applied"])
+        let pruning = IngestPruning(
+            pool: gateway.store.pool,
+            policy: RetentionPolicy(),
+            now: { [clock = gateway.clock] in clock.now },
+            failure: gateway.store.failure
+        )
+        for _ in 0..<4 {
+            gateway.clock.advance(seconds: 20 * 86_400)
+            #expect(try await source.results([Source.event("a", "1", version: 1)]) == ["duplicate"])
+            try await pruning.prune()
+            #expect(try await gateway.count("ingested_events", of: organization.id) == 1)
+        }
+    }
+
     // MARK: - Tokens
 
     @Test func `a token is valid in its organization until it is revoked`() async throws {
