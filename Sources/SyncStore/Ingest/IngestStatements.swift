@@ -473,7 +473,8 @@ enum IngestStatements {
     )
 
     static let writing = [
-        remember, refresh, settle, forget, park, unpark, postpone, postponeEntities, deferFollowers, wakeNext, useRequests,
+        remember, refresh, settle, forget, park, unpark,
+        postpone, postponeEntities, deferFollowers, wakeNext, useRequests,
         markEntities, touchTokens,
     ]
 }

@@ -95,8 +95,8 @@ package struct PollFailure: Sendable, Hashable {
     }
 }
 
-/// Reads the header `Link` (RFC 8288, appendix B.2). The reader is lenient: it ignores the rest of a value after a
-/// syntax error.
+/// Reads the header `Link` (RFC 8288, appendix B.2). The reader is lenient: after a syntax error it continues at the
+/// next comma.
 enum LinkHeader {
     /// The target of the first link whose relation to the response is `next`; nil if there is no such link.
     static func next(in values: [String]) -> String? {
@@ -118,6 +118,11 @@ enum LinkHeader {
 
         mutating func link() -> (target: String, isNext: Bool)? {
             skip { Self.isSpace($0) || $0 == UInt8(ascii: ",") }
+            // what is not a link ends at the next comma
+            while let first = rest.first, first != UInt8(ascii: "<") {
+                skip { $0 != UInt8(ascii: ",") }
+                skip { Self.isSpace($0) || $0 == UInt8(ascii: ",") }
+            }
             guard take("<"), let end = rest.firstIndex(of: UInt8(ascii: ">")) else { return nil }
             let target = Self.text(rest[..<end])
             rest = rest[rest.index(after: end)...]

@@ -9,7 +9,8 @@ import Testing
         (#"</a?page=2>; rel="next""#, "/a?page=2"), (#"<a>;rel=next"#, "a"), (#"<a>; REL=Next; title="x""#, "a"),
         (#"<a>; rel="prev", <b>; rel="next""#, "b"), (#"<a,b;c>; rel="last next first""#, "a,b;c"),
         (#"<a>; title="rel=\"next\", <c>; rel=next"; rel=prev , <b>;rel="next""#, "b"),
-        (#" , <b> ; rel = "next" ;"#, "b"),
+        (#" , <b> ; rel = "next" ;"#, "b"), (#"garbage, <b>; rel="next""#, "b"),
+        (#"<a> x; y, z, <b>; rel="next""#, "b"),
     ])
     func `finds a link to the next page`(_ value: String, _ target: String) {
         #expect(LinkHeader.next(in: [value]) == target)
