@@ -40,7 +40,7 @@ struct DispatchDecision {
         if let pause = upstream.pause, !pause.isOver(at: now) { return .hold(until: pause.nextCheck(from: now)) }
         let isChecked = surroundings.type.isCheckedBeforeSending
         guard let route = surroundings.type.routes?.route(of: mutation, always: isChecked) else {
-            if isChecked { throw unchecked }
+            if isChecked { throw withoutRoute }
             return .run(dispatch(to: .upstream(try request(to: upstream), upstream)))
         }
         var routed = upstream
@@ -280,7 +280,7 @@ extension DispatchDecision {
 
     /// The problem of a mutation for which there is no route. The gateway cannot check which entity a request to the
     /// mutation's own endpoint would change.
-    private var unchecked: Problem {
+    private var withoutRoute: Problem {
         let detail =
             "its type '\(mutation.entity.type)' has check_channels, so its mutations are sent by routes only, and there is "
             + "no route for this operation"

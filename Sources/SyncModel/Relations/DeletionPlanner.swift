@@ -46,8 +46,8 @@ struct DeletionPlanner {
     private var changed: [EntityKey: EntityState] = [:]
     /// The keys of ``changed`` in the order in which they were found.
     private var order: [EntityKey] = []
-    /// The maximum number of grants of channels that may begin or end.
-    private var grants = DeletionPlanner.grantLimit
+    /// The number of further grants of channels that may begin or end.
+    private var grantRoom = DeletionPlanner.grantLimit
     /// The entities that forbid the deletion, except if the deletion also deletes them.
     private var restricting: [EntityKey] = []
 
@@ -102,20 +102,20 @@ struct DeletionPlanner {
             restricting.append(key)
         } else if rules.contains(.cascade) {
             set(key, stored.written(nil, isDeleted: true, by: writer))
-            grants -= entities.grantCount(of: stored, key)
             isDeleted.insert(key)
             deleted.append(key)
         } else if rules.contains(.setNull) {
             let document = entities.relations.removing(target, from: state.document, of: key.type)
             set(key, stored.written(document ?? state.document, isDeleted: false, by: writer))
-            // the grants of the changed document can be other grants
-            grants -= 2 * entities.grantCount(of: stored, key)
         }
-        guard order.count <= room, grants >= 0 else { throw .tooMany }
+        guard order.count <= room, grantRoom >= 0 else { throw .tooMany }
     }
 
     private mutating func set(_ key: EntityKey, _ state: EntityState) {
-        if changed.updateValue(state, forKey: key) == nil { order.append(key) }
+        guard changed.updateValue(state, forKey: key) == nil else { return }
+        order.append(key)
+        // the grants of a changed document can be other grants
+        if let stored = entities[key] { grantRoom -= (state.isDeleted ? 1 : 2) * entities.grantCount(of: stored, key) }
     }
 
     private func shown(_ key: EntityKey) -> EntityKey? {

@@ -107,11 +107,10 @@ struct IngestGroup {
         guard !taken.isEmpty else { return }
         add(EventName.columns.query(IngestStatements.seen, taken)) { group, rows in
             for var row in rows {
-                let origin = Origin(organization: try row.read("organization_id"), source: try row.read("source"))
-                let id: String = try row.read("event_id")
+                let name = try EventName(&row)
                 let result: IngestResult = try row.choice("result")
-                group.seen[origin, default: [:]][id] = result
-                let name = EventName(organization: origin.organization, source: origin.source, eventID: id)
+                let origin = Origin(organization: name.organization, source: name.source)
+                group.seen[origin, default: [:]][name.eventID] = result
                 group.writer.refresh(name, result, receivedAt: try row.read("received_at"))
             }
         }

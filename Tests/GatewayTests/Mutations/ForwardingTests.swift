@@ -154,6 +154,13 @@ import Testing
         try await grant("write", to: fixture.ada)
         let refused = try await create("b").results[0]
         #expect(refused["status"]?.string == "failed" && refused.errorCode == "forbidden")
+        // an edit of an own entity in the same push names it by its client id
+        let local = UUID()
+        let own = [
+            fixture.ada.create("note", local: local, #"{"data":{"team":"a"}}"#),
+            fixture.ada.draft("update", "note", ["local_id": local.quoted, "payload": #"{"data":{"x":2}}"#]),
+        ]
+        #expect(try await fixture.ada.push(own, prefer: "wait=60").statuses == ["succeeded", "succeeded"])
         var ids: [String] = []
         for _ in 1...3 {
             let created = try await create("a")

@@ -209,7 +209,8 @@ import Testing
         }
     }
 
-    @Test func `retention deletes old events`() async throws {
+    /// An organization with one ingested event.
+    private func ingested() async throws -> (Gateway, Organization, Source, IngestPruning) {
         let gateway = try await Gateway()
         let organization = try await gateway.organization()
         let source = Source(gateway, organization)
@@ -221,6 +222,11 @@ import Testing
             now: { [clock = gateway.clock] in clock.now },
             failure: gateway.store.failure
         )
+        return (gateway, organization, source, pruning)
+    }
+
+    @Test func `retention deletes old events`() async throws {
+        let (gateway, organization, _, pruning) = try await ingested()
         gateway.clock.advance(seconds: 29 * 86_400)
         try await pruning.prune()
         #expect(try await gateway.count("ingested_events", of: organization.id) == 1)
@@ -231,17 +237,7 @@ import Testing
 
     /// A poller receives the unchanged items of a list with each pass.
     @Test func `an event that is received repeatedly is remembered beyond the retention`() async throws {
-        let gateway = try await Gateway()
-        let organization = try await gateway.organization()
-        let source = Source(gateway, organization)
-        _ = try await gateway.store.administration.makeServiceToken(for: "crm", of: organization.id)
-        #expect(try await source.results([Source.event("a", "1", version: 1)]) == ["applied"])
-        let pruning = IngestPruning(
-            pool: gateway.store.pool,
-            policy: RetentionPolicy(),
-            now: { [clock = gateway.clock] in clock.now },
-            failure: gateway.store.failure
-        )
+        let (gateway, organization, source, pruning) = try await ingested()
         for _ in 0..<4 {
             gateway.clock.advance(seconds: 20 * 86_400)
             #expect(try await source.results([Source.event("a", "1", version: 1)]) == ["duplicate"])
@@ -294,6 +290,7 @@ import Testing
             (IngestStatements.causes, "$$, '{\(UUID())}'"),
             (IngestStatements.creates, "$$, '{task}', '2026-11-20T07:00:00Z'"), (IngestStatements.parkedCounts, "$$"),
             (IngestStatements.unpark, "$$, '{crm}', '{e5}'"), (IngestStatements.forget, "$$, '{crm}', '{e5}'"),
+            (IngestStatements.refresh, "$$, '{crm}', '{e5}', '{applied}', '{2030-01-01T07:00:00Z}'"),
             (IngestStatements.postponeEntities, "$$, '{task}', '{5}', '2026-11-20T07:00:00Z'"),
             (IngestStatements.deferFollowers, "$$, '{task}', '{5}', '{1}'"),
             (IngestStatements.wakeNext, "$$, '{task}', '{5}', '2026-11-20T07:00:00Z'"),

@@ -117,11 +117,11 @@ enum LinkHeader {
         }
 
         mutating func link() -> (target: String, isNext: Bool)? {
-            skip { Self.isSpace($0) || $0 == UInt8(ascii: ",") }
+            skip(Self.isBetweenLinks)
             // what is not a link ends at the next comma
             while let first = rest.first, first != UInt8(ascii: "<") {
                 skip { $0 != UInt8(ascii: ",") }
-                skip { Self.isSpace($0) || $0 == UInt8(ascii: ",") }
+                skip(Self.isBetweenLinks)
             }
             guard take("<"), let end = rest.firstIndex(of: UInt8(ascii: ">")) else { return nil }
             let target = Self.text(rest[..<end])
@@ -176,6 +176,8 @@ enum LinkHeader {
         private mutating func skip(_ condition: (UInt8) -> Bool) { _ = takeWhile(condition) }
 
         private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
+
+        private static func isBetweenLinks(_ byte: UInt8) -> Bool { isSpace(byte) || byte == UInt8(ascii: ",") }
 
         private static func ends(_ byte: UInt8) -> Bool { byte == UInt8(ascii: ";") || byte == UInt8(ascii: ",") }
 
