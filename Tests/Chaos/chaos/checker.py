@@ -9,6 +9,7 @@ from typing import Any
 from .colleague import STOCK
 from .evidence import Effect, Evidence, LaneView, Message, Request
 from .mutations import BROKEN, BUILT_IN, COLLECTIONS, METHODS, Mutation, merged, path_segments
+from .upstream import TICK
 
 # When this process or the upstream is slow, it notices an abandoned connection a little later.
 TOLERANCE = 0.25
@@ -27,14 +28,16 @@ class Overlaps:
 
     excused: int = 0
     """While the gateway of the earlier request was stopped, or before its lease had expired."""
+    late: int = 0
+    """After the gateway's time-out for the earlier request, which the upstream read late."""
     unexcused: int = 0
 
 
 class Checker:
     """A single check of all the evidence."""
 
-    def __init__(self, evidence: Evidence, lease: float, order: str = "lane") -> None:
-        self._evidence, self._lease, self._order = evidence, lease, order
+    def __init__(self, evidence: Evidence, lease: float, timeout: float, order: str = "lane") -> None:
+        self._evidence, self._lease, self._timeout, self._order = evidence, lease, timeout, order
         self.overlaps = Overlaps()
         self._by_lane: dict[int, list[Mutation]] = defaultdict(list)
         for mutation in evidence.mutations.values():
@@ -185,6 +188,8 @@ class Checker:
     def _one_at_a_time(self) -> Iterator[Violation]:
         """No two requests of a lane overlap, unless the earlier one's gateway was stopped and lost its lease.
 
+        A gateway gives a request up after a time-out. An upstream that is busy may read the request only then.
+
         With the order of dependencies this holds for the requests of an entity.
         """
         last: dict[tuple, Request] = {}
@@ -196,6 +201,8 @@ class Checker:
             if before and before.end > request.at + (0 if before.how.startswith("answered") else TOLERANCE):
                 if self._is_excused(before, request):
                     self.overlaps.excused += 1
+                elif self._was_given_up(before, request.at):
+                    self.overlaps.late += 1
                 else:
                     self.overlaps.unexcused += 1
                     early = before.end - request.at
@@ -208,6 +215,17 @@ class Checker:
         return any(
             start <= before.end and request.at <= end + self._lease for start, end in self._evidence.troubles
         )
+
+    def _was_given_up(self, request: Request, at: float) -> bool:
+        """Whether the upstream read the request late, so that its time-out may have been over at a time.
+
+        The upstream reads a request at once, except in a delay or directly after it.
+        """
+        arrival = request.at
+        for begin, end in reversed(self._evidence.delays):
+            if begin <= arrival <= end + TICK:
+                arrival = begin
+        return arrival < request.at and arrival + self._timeout <= at
 
     # Responses to users
 

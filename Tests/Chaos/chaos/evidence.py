@@ -106,6 +106,8 @@ class Evidence:
     """The lanes' rows by organization and user, once all work should be done."""
     troubles: list[tuple[float, float]] = field(default_factory=list)
     """The intervals in which a gateway was stopped."""
+    delays: list[tuple[float, float]] = field(default_factory=list)
+    """The intervals in which the upstream read nothing, in order."""
     breaks: list[float] = field(default_factory=list)
     """The times at which the connections to the database broke."""
     answers: list[Answer] = field(default_factory=list)
@@ -137,6 +139,7 @@ def read_upstream(log: Path, evidence: Evidence) -> None:
             case "end":
                 request = requests[entry["request"]]
                 request.end, request.how = entry["at"], entry["how"]
+            case "delay": evidence.delays.append((entry["begin"], entry["at"]))
     evidence.requests = list(requests.values())
 
 

@@ -29,6 +29,7 @@ def summary(evidence: Evidence, checker: Checker, faults: dict[str, int]) -> str
         f"{len({one.id for one in evidence.messages}):,} things",
         f"{evidence.thrown_away:,} outcomes arrived after another gateway had claimed the lane, and were discarded",
         f"requests of one lane at the same time: {checker.overlaps.excused} while a stopped gateway had lost the lane, "
+        f"{checker.overlaps.late} after a time-out for a request that the upstream read late, "
         f"{checker.overlaps.unexcused} otherwise",
     ]
     return "\n".join(lines)

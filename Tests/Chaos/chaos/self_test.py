@@ -7,6 +7,7 @@ from .checker import Checker
 from .colleague import STOCK
 from .evidence import Effect, Evidence, LaneView, Message, Request
 from .mutations import BROKEN, BUILT_IN, METHODS, REFUSED, Lane, Mutation, make_lanes, merged
+from .stage import TIMEOUT
 
 LANES = 6
 MUTATIONS = 40
@@ -294,14 +295,14 @@ CRIMES: list[tuple[Callable[[Evidence], None], str]] = [
 def run(lease: float) -> int:
     """The exit status."""
     ideal = _Ideal().run(make_lanes(1, LANES))
-    failures = [f"false alarm: {one.rule}: {one.what}" for one in Checker(ideal, lease).violations()]
+    failures = [f"false alarm: {one.rule}: {one.what}" for one in Checker(ideal, lease, TIMEOUT).violations()]
     for crime, rule in CRIMES:
         doctored = copy.deepcopy(ideal)
         crime(doctored)
-        found = {violation.rule for violation in Checker(doctored, lease).violations()}
+        found = {violation.rule for violation in Checker(doctored, lease, TIMEOUT).violations()}
         if rule not in found:
             failures.append(f"{crime.__name__[1:].replace('_', ' ')}: '{rule}' was not found, but {sorted(found)}")
-    failures += _excuses(copy.deepcopy(ideal), lease)
+    failures += _excuses(copy.deepcopy(ideal), lease) + _delays(ideal, lease)
     for failure in failures:
         print(failure)
     print(f"{len(CRIMES)} crimes, " + (f"{len(failures)} of them not solved" if failures else "all solved"))
@@ -312,9 +313,29 @@ def _excuses(evidence: Evidence, lease: float) -> list[str]:
     """A stopped gateway may overlap with the gateway that claimed its lane, until it resumes and detects this."""
     _two_at_a_time(evidence)
     evidence.troubles.append((evidence.requests[0].at, evidence.requests[-1].at))
-    checker = Checker(evidence, lease)
+    checker = Checker(evidence, lease, TIMEOUT)
     found = checker.violations()
     return [] if not found and checker.overlaps.excused else ["an overlap with a stopped gateway is not excused"]
+
+
+def _delays(ideal: Evidence, lease: float) -> list[str]:
+    """A repetition of a request that was read late is legal, but only after the gateway's time-out."""
+    failures = []
+    for since_sending, is_legal in ((TIMEOUT + 0.01, True), (TIMEOUT - 0.01, False)):
+        evidence = copy.deepcopy(ideal)
+        first = evidence.requests[-1]
+        again = copy.copy(first)
+        again.number, again.at = first.number + 1, first.at + 0.4
+        first.end = again.end = again.at + 1
+        evidence.requests.append(again)
+        # two delays in sequence
+        sent = again.at - since_sending
+        evidence.delays += [(sent, first.at - 0.2), (first.at - 0.2, first.at - 0.01)]
+        checker = Checker(evidence, lease, TIMEOUT)
+        found = [one.rule for one in checker.violations() if one.rule == "one at a time"]
+        if (not found, checker.overlaps.late) != (is_legal, int(is_legal)):
+            failures.append(f"a repetition {since_sending} s after a request that was read late: {found}")
+    return failures
 
 
 def _lane_of(evidence: Evidence, effect: Effect) -> int:

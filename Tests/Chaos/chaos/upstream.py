@@ -33,6 +33,8 @@ BATCH_PATH = "/$batch"
 MOST_PARTS = 15
 # If there are more 409s, the gateway correctly reports a conflict.
 BUSY_LIMIT = 2
+# The seconds after which this process reads the clock again, to find delays.
+TICK = 0.05
 
 
 @dataclass
@@ -366,6 +368,17 @@ def _parsed(body: bytes) -> Any:
         return {"not JSON": body.decode(errors="replace")}
 
 
+async def log_delays(log: TextIO) -> None:
+    """Logs the intervals in which this process read nothing, so that requests were read later than they arrived."""
+    while True:
+        begin = time.monotonic()
+        await asyncio.sleep(TICK)
+        end = time.monotonic()
+        if end - begin > 2 * TICK:
+            log.write(json.dumps({"is": "delay", "begin": begin, "at": end}) + "\n")
+            log.flush()
+
+
 async def serve(chosen: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -375,7 +388,9 @@ async def serve(chosen: argparse.Namespace) -> None:
         loop.add_signal_handler(signal.SIGUSR1, setattr, upstream, "misbehaves", False)
         server = await loop.create_server(lambda: Connection(upstream), "127.0.0.1", 0, backlog=1024)
         print(server.sockets[0].getsockname()[1], flush=True)
+        watch = asyncio.create_task(log_delays(log))
         await ended.wait()
+        watch.cancel()
         server.close()
 
 
