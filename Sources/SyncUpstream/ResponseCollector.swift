@@ -126,22 +126,17 @@ extension UpstreamResponse {
         let body = Body(collected, maximumBytes: maximumBytes)
         let isSuccess = (200...299).contains(status)
         let name = headers.contains(name: "Location") || !isSuccess ? "Location" : "Content-Location"
-        let locations = headers[name].map(HeaderField.trimmed)
-        // two different locations do not identify an entity
-        let hasSeveral = locations.dropFirst().contains { $0 != locations[0] }
-        let location = hasSeveral ? nil : locations.first
         self.init(
             status: status,
             retryAt: headers.first(name: "Retry-After").flatMap { Timestamp(retryAfter: $0, now: now) },
-            location: location.flatMap { Self.isLocation($0) ? $0 : nil },
-            etag: headers.first(name: "ETag").map(HeaderField.trimmed).flatMap { Self.isTag($0) ? $0 : nil },
             json: body.json,
             unkeptJSON: body.unkeptJSON,
             unusableBody: body.problem,
             isCutOff: collected.isCutOff
         )
-        hasSeveralLocations = hasSeveral
-        isProblem = headers.first(name: "Content-Type").map(Self.isProblemType) ?? false
+        keepLocation(headers[name].map(HeaderField.trimmed))
+        keepETag(headers["ETag"].map(HeaderField.trimmed))
+        isProblem = headers["Content-Type"].contains(where: Self.isProblemType)
         let challenge = collected.head.status == .unauthorized ? "WWW-Authenticate" : "Proxy-Authenticate"
         self.challenge = headers.first(name: challenge).flatMap(Self.scheme(of:))
     }

@@ -75,10 +75,21 @@ import Testing
     @Test func `drops the white space around a header's value, and an ETag with a tab`() async throws {
         let headers = "ETag: \"1\" \t\r\nLocation: /items/9 \r\nLocation:\t/items/9\r\nRetry-After: 120 \r\n"
         let response = try await answer(body: "{}", headers: headers)
-        #expect(response.etag == "\"1\"" && response.location == "/items/9" && !response.hasSeveralLocations)
+        #expect(response.etag == "\"1\"" && response.location == "/items/9" && response.unusedLocation == nil)
         #expect(response.retryAt == noon.adding(seconds: 120))
         #expect(try await answer(body: "{}", headers: "ETag: \"a\tb\"\r\n").etag == nil)
         #expect(try await answer(body: "{}", headers: "ETag: \t\r\n").etag == nil)
+    }
+
+    @Test func `uses neither of two different values of ETag or Location, and no long Location`() async throws {
+        let twice = try await answer(body: "{}", headers: "ETag: \"1\"\r\nETag: \"2\"\r\nLocation: /a/1\r\nLocation: /a/2\r\n")
+        #expect(twice.etag == nil && twice.location == nil && twice.unusedLocation == .several)
+        let same = try await answer(body: "{}", headers: "ETag: \"1\"\r\nETag: \"1\"\r\n")
+        #expect(same.etag == "\"1\"")
+        let longest = "/" + String(repeating: "x", count: 8_191)
+        #expect(try await answer(body: "{}", headers: "Location: \(longest)\r\n").location == longest)
+        let long = try await answer(body: "{}", headers: "Location: \(longest)x\r\n")
+        #expect(long.location == nil && long.unusedLocation == .tooLong)
     }
 
     @Test(arguments: [

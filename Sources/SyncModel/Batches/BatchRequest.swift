@@ -138,13 +138,12 @@ public enum BatchAnswer: Sendable {
         // the part was not processed, because another part failed
         if status == 424 { return .notSent("the batch ended before the part") }
         var response = UpstreamResponse(status: Int(status))
-        let (headers, ambiguous) = Self.headers(answer)
-        response.hasSeveralLocations = ambiguous.contains("location")
-        response.isProblem = headers["content-type"].map(UpstreamResponse.isProblemType) ?? false
-        response.retryAt = headers["retry-after"].flatMap { Timestamp(retryAfter: $0, now: now) }
+        let headers = Self.headers(answer)
+        response.isProblem = headers["content-type"]?.contains(where: UpstreamResponse.isProblemType) ?? false
+        response.retryAt = headers["retry-after"]?.first.flatMap { Timestamp(retryAfter: $0, now: now) }
         let location = headers["location"] ?? ((200...299).contains(status) ? headers["content-location"] : nil)
-        response.location = location.flatMap { UpstreamResponse.isLocation($0) ? $0 : nil }
-        response.etag = headers["etag"].flatMap { !$0.isEmpty && UpstreamResponse.isTag($0) ? $0 : nil }
+        response.keepLocation(location ?? [])
+        response.keepETag(headers["etag"] ?? [])
         if let body = answer.value(at: "/body"), !body.isNull {
             // the whole answer may be longer than the answer to a single request
             let limit = UpstreamResponse.maximumBodyBytes
@@ -159,19 +158,13 @@ public enum BatchAnswer: Sendable {
         return .response(response)
     }
 
-    /// The headers of a part, with names in lower case. A header with two different values is omitted.
-    private static func headers(
-        _ answer: JSONValue
-    ) -> (values: [ByteExactString: String], ambiguous: Set<ByteExactString>) {
-        var headers: [ByteExactString: String] = [:]
-        var ambiguous: Set<ByteExactString> = []
+    /// The values of a part's headers, by name in lower case.
+    private static func headers(_ answer: JSONValue) -> [ByteExactString: [String]] {
+        var headers: [ByteExactString: [String]] = [:]
         answer.value(at: "/headers")?.members?.forEach { name, value in
             guard let text = value.string.map(HeaderField.trimmed) else { return }
-            let name = ByteExactString(name.string.lowercased())
-            if let other = headers.updateValue(text, forKey: name), Array(other.utf8) != Array(text.utf8) {
-                ambiguous.insert(name)
-            }
+            headers[ByteExactString(name.string.lowercased()), default: []].append(text)
         }
-        return (headers.filter { !ambiguous.contains($0.key) }, ambiguous)
+        return headers
     }
 }

@@ -139,8 +139,12 @@ struct Attempt {
         } else {
             let place =
                 switch finding(response) {
-                case nil where response.hasSeveralLocations: "the response has several different Locations"
-                case nil: "Location is missing"
+                case nil:
+                    switch response.unusedLocation {
+                    case nil: "Location is missing"
+                    case .several: "the response has several different Locations"
+                    case .tooLong: "Location is longer than \(UpstreamResponse.maximumLocationBytes) bytes"
+                    }
                 case .withoutID: "Location has no id, or a key with several parts"
                 case .unreadable: "Location is not valid UTF-8"
                 case .elsewhere, .entity: "Location does not point to an entity of the request's collection"

@@ -31,8 +31,8 @@ public struct UpstreamResponse: Sendable {
     ///
     /// If the status is not a success, such a response is treated as a missing answer (``UpstreamAnswer/unknown(_:)``).
     public var isCutOff: Bool
-    /// Whether the response has several different `Location` headers. In this case, none of them is used.
-    public var hasSeveralLocations = false
+    /// The reason why a received `Location` is not used.
+    public var unusedLocation: UnusedLocation?
     /// Whether the body is a problem document (RFC 9457), according to `Content-Type`.
     ///
     /// Such a body describes an error, so it is never an entity, even if it has an `id`.
@@ -144,6 +144,14 @@ extension UpstreamResponse {
     }
 }
 
+/// The reason why the `Location` of an answer is not used.
+public enum UnusedLocation: Sendable {
+    /// Several headers have different values.
+    case several
+    /// The value is longer than 8,192 bytes.
+    case tooLong
+}
+
 /// The result of a request.
 public enum UpstreamAnswer: Sendable {
     case response(UpstreamResponse)
@@ -179,7 +187,7 @@ public protocol Upstream: Sendable {
 
 extension UpstreamResponse {
     private static let maximumETagBytes = 1_000
-    private static let maximumLocationBytes = 8_192
+    static let maximumLocationBytes = 8_192
 
     /// Whether a `Content-Type` is the type of problem documents (RFC 9457).
     public static func isProblemType(_ contentType: String) -> Bool {
@@ -187,8 +195,28 @@ extension UpstreamResponse {
             .elementsEqual("application/problem+json".utf8)
     }
 
-    /// Whether a `Location` is short enough to be kept.
-    public static func isLocation(_ text: String) -> Bool { text.utf8.count <= maximumLocationBytes }
+    /// Keeps the `Location`, or the reason why it is not used.
+    ///
+    /// - Parameter values: the values of the header, in their order.
+    public mutating func keepLocation(_ values: [String]) {
+        guard let first = values.first else { return }
+        if values.dropFirst().contains(where: { Array($0.utf8) != Array(first.utf8) }) {
+            unusedLocation = .several
+        } else if first.utf8.count > Self.maximumLocationBytes {
+            unusedLocation = .tooLong
+        } else {
+            location = first
+        }
+    }
+
+    /// Keeps the `ETag` if it can be sent back in `If-Match`. Two different values do not identify a state.
+    ///
+    /// - Parameter values: the values of the header, in their order.
+    public mutating func keepETag(_ values: [String]) {
+        guard let first = values.first, Self.isTag(first), values.allSatisfy({ Array($0.utf8) == Array(first.utf8) })
+        else { return }
+        etag = first
+    }
 
     /// Whether an ETag can be sent back in `If-Match` with the same meaning.
     ///
