@@ -38,7 +38,7 @@ package final class GatewayProcess: RunningGateway {
         host: String = "127.0.0.1",
         ports: (Int, Int)? = nil
     ) throws {
-        let ports = if let ports { ports } else { try (Self.freePort(), Self.freePort()) }
+        let ports = if let ports { ports } else { try (LoopbackPort.reserve(), LoopbackPort.reserve()) }
         address = "http://\(host):\(ports.0)"
         operations = "http://\(host):\(ports.1)"
         port = ports.0
@@ -132,43 +132,4 @@ package final class GatewayProcess: RunningGateway {
         configuration.connectionPool.retryConnectionEstablishment = false
         return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }()
-
-    private static let ports = Mutex<Set<Int>>([])
-
-    /// A port below the range that the system assigns to clients, so that it stays free while its gateway is down.
-    package static func freePort() throws -> Int {
-        for _ in 0..<200 {
-            let port = Int.random(in: 12_000..<32_000)
-            if isFree(port), ports.withLock({ $0.insert(port).inserted }) { return port }
-        }
-        throw Program.Failure("no free port found")
-    }
-
-    /// Whether no process listens on this port of this machine.
-    private static func isFree(_ port: Int) -> Bool {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        defer { close(descriptor) }
-        var yes: Int32 = 1
-        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
-        return withAddress(port) { bind(descriptor, $0, $1) == 0 && listen(descriptor, 1) == 0 }
-    }
-
-    /// Whether a new connection is accepted.
-    package static func takesConnections(_ port: Int) -> Bool {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        defer { close(descriptor) }
-        return withAddress(port) { connect(descriptor, $0, $1) == 0 }
-    }
-
-    private static func withAddress(_ port: Int, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Bool) -> Bool {
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = inet_addr("127.0.0.1")
-        address.sin_port = UInt16(port).bigEndian
-        return withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                body($0, socklen_t(MemoryLayout<sockaddr_in>.size))
-            }
-        }
-    }
 }

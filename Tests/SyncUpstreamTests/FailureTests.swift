@@ -10,7 +10,7 @@ import Testing
     private let created = "HTTP/1.1 201 Created\r\nContent-Length: 8\r\n\r\n{\"id\":1}"
 
     @Test func `a refused connection sends nothing`() async throws {
-        let port = try NginxServer.freePort()
+        let port = try LoopbackPort.reserve()
         let answer = try await withUpstream {
             await $0.send(request(), to: UpstreamSettings(baseURL: "http://127.0.0.1:\(port)"))
         }

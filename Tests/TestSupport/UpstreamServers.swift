@@ -30,9 +30,6 @@ package final class NginxServer: Sendable {
         return NginxServer(server)
     }
 
-    /// A port that was free a moment ago.
-    package static func freePort() throws -> Int { try WatchedServer.freePort() }
-
     /// Stops it; connections break.
     package func end() async throws { try await server.end() }
 

@@ -22,14 +22,14 @@ final class WatchedServer: Sendable {
         repeat {
             attempts += 1
             server = try WatchedServer(port, prepare)
-            // another program may have taken the port since
+            // a program outside the tests may have taken the port since
         } while try await !server.isReady() && attempts < 3
         return server
     }
 
     private init(_ port: Int?, _ prepare: (String, Int) throws -> [String]) throws {
         directory = try TestFolder.make("sluice-test")
-        self.port = try port ?? Self.freePort()
+        self.port = try port ?? LoopbackPort.reserve()
         let command = try prepare(directory, self.port)
         watchdog = try ChildProcess(["/bin/sh", "-c", Self.script, "watchdog", directory] + command)
     }
@@ -70,58 +70,12 @@ final class WatchedServer: Sendable {
     private func isReady() async throws -> Bool {
         let deadline = ContinuousClock.now + Waiting.limit
         while ContinuousClock.now < deadline {
-            if Self.accepts(port) { return true }
+            if LoopbackPort.accepts(port) { return true }
             if FileManager.default.fileExists(atPath: "\(directory)/ended") { break }
             try await Task.sleep(for: .milliseconds(20))
         }
         let log = (try? String(contentsOfFile: "\(directory)/log", encoding: .utf8)) ?? ""
         if log.contains("in use") { return false }
         throw TestCluster.Failure(description: "a server does not start: \(log)")
-    }
-
-    private static func address(_ port: Int) -> sockaddr_in {
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = in_port_t(port).bigEndian
-        address.sin_addr.s_addr = in_addr_t(INADDR_LOOPBACK).bigEndian
-        return address
-    }
-
-    private static func accepts(_ port: Int) -> Bool {
-        withSocket { socket in
-            withAddress(address(port)) { connect(socket, $0, $1) } == 0
-        }
-    }
-
-    /// A port that was free a moment ago.
-    static func freePort() throws -> Int {
-        let port = withSocket { socket -> Int in
-            guard withAddress(address(0), { bind(socket, $0, $1) }) == 0 else { return 0 }
-            var bound = sockaddr_in()
-            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let result = withUnsafeMutablePointer(to: &bound) { pointer in
-                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(socket, $0, &length) }
-            }
-            return result == 0 ? Int(in_port_t(bigEndian: bound.sin_port)) : 0
-        }
-        guard port > 0 else { throw TestCluster.Failure(description: "no free port") }
-        return port
-    }
-
-    private static func withSocket<Result>(_ body: (Int32) -> Result) -> Result {
-        let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        defer { _ = close(socket) }
-        return body(socket)
-    }
-
-    private static func withAddress(
-        _ address: sockaddr_in,
-        _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32
-    ) -> Int32 {
-        withUnsafePointer(to: address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                body($0, socklen_t(MemoryLayout<sockaddr_in>.size))
-            }
-        }
     }
 }

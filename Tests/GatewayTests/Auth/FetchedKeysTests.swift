@@ -157,7 +157,7 @@ import Tokens
     }
 
     @Test func `a gateway starts while its provider is unreachable, reports this and recovers`() async throws {
-        let port = try GatewayProcess.freePort()
+        let port = try LoopbackPort.reserve()
         let url = "http://127.0.0.1:\(port)/keys.json?client=hushhush"
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try GatewayProcess(
@@ -218,7 +218,7 @@ import Tokens
     }
 
     @Test func `an issuer without keys does not make the gateway unready`() async throws {
-        let port = try GatewayProcess.freePort()
+        let port = try LoopbackPort.reserve()
         let database = try await LiveGateway.migratedDatabase()
         let gateway = try await GatewayProcess.start(
             database: database.uri,

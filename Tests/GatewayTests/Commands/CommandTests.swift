@@ -240,8 +240,8 @@ import Testing
     @Test(arguments: ["SLUICE_PUBLIC_ADDRESS", "SLUICE_OPERATIONS_ADDRESS"])
     func `names an address in use and its setting`(variable: String) async throws {
         let database = try await LiveGateway.migratedDatabase()
-        let port = try GatewayProcess.freePort()
-        let occupant = try Listening(on: port)
+        let occupant = try Listening()
+        let port = occupant.port
         let gateway = try GatewayProcess(
             database: database.uri,
             settings: [variable: "127.0.0.1:\(port)", "SLUICE_LOG_LEVEL": "info"]
@@ -270,20 +270,12 @@ import Testing
 
 /// A port of this machine that another process uses.
 final class Listening {
+    let port: Int
     private let descriptor: Int32
 
-    init(on port: Int) throws {
-        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = inet_addr("127.0.0.1")
-        address.sin_port = UInt16(port).bigEndian
-        let isBound = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0 && listen(descriptor, 1) == 0
-            }
-        }
-        guard isBound else { throw Program.Failure("port \(port) is not free") }
+    init() throws {
+        port = try LoopbackPort.reserve()
+        descriptor = try #require(LoopbackPort.listen(on: port))
     }
 
     deinit { close(descriptor) }

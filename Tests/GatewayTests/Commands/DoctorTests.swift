@@ -35,7 +35,7 @@ import Testing
     private static func settings(_ database: TestDatabase) throws -> [String: String] {
         GatewayProcess.environment(
             database: database.uri,
-            ports: (try GatewayProcess.freePort(), try GatewayProcess.freePort())
+            ports: (try LoopbackPort.reserve(), try LoopbackPort.reserve())
         )
     }
 
@@ -109,8 +109,8 @@ import Testing
     @Test func `reports questionable settings as warnings`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         var settings = try Self.settings(database)
-        let port = try GatewayProcess.freePort()
-        let occupant = try Listening(on: port)
+        let occupant = try Listening()
+        let port = occupant.port
         settings["SLUICE_PUBLIC_ADDRESS"] = "127.0.0.1:\(port)"
         settings["SLUICE_OPERATIONS_ADDRESS"] = "192.0.2.1:8081"
         settings["SLUICE_JWT_SECRET"] = nil

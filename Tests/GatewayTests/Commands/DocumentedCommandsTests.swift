@@ -15,7 +15,7 @@ import Testing
         init(_ database: TestDatabase) throws {
             self.database = database
             folder = NSTemporaryDirectory() + "documented-\(UUID().uuidString)"
-            ports = try (GatewayProcess.freePort(), GatewayProcess.freePort())
+            ports = try (LoopbackPort.reserve(), LoopbackPort.reserve())
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
             try "a secret that only the tests know, of decent length"
                 .write(toFile: "\(folder)/jwt", atomically: true, encoding: .utf8)

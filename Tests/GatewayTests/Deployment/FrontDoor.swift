@@ -25,7 +25,7 @@ final class FrontDoor: Sendable {
     init(_ kind: Kind, settings: [String: String] = [:], changes: [String: String] = [:]) async throws {
         let database = try await LiveGateway.migratedDatabase()
         self.database = database
-        let ports = (try GatewayProcess.freePort(), try GatewayProcess.freePort())
+        let ports = (try LoopbackPort.reserve(), try LoopbackPort.reserve())
         // the same ports on two addresses, as two containers have them
         gateways = try ["127.0.0.1", "127.0.0.2"].map {
             try GatewayProcess(database: database.uri, settings: settings, host: $0, ports: ports)

@@ -36,8 +36,8 @@ import Testing
 
     /// A program that accepts connections without answering must not block the check.
     @Test func `the health check fails if the gateway does not answer in time`() async throws {
-        let port = try GatewayProcess.freePort()
-        let silent = try Listening(on: port)
+        let silent = try Listening()
+        let port = silent.port
         let environment = ["SLUICE_OPERATIONS_ADDRESS": "127.0.0.1:\(port)"]
         let result = try await Program.run(["healthcheck", "--timeout", "1"], environment: environment)
         #expect(result.status == 1)

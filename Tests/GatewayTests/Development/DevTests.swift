@@ -184,7 +184,7 @@ import Testing
         )
         #expect(try await phone.reply().status == 100)
         run.program.send(SIGINT)
-        try await waitUntil("no connection is accepted") { !GatewayProcess.takesConnections(run.port) }
+        try await waitUntil("no connection is accepted") { !LoopbackPort.accepts(run.port) }
         #expect(run.program.status == nil, "the gateway waits for the request in progress")
         run.program.send(SIGINT)
         #expect(try await run.program.end() == 130)

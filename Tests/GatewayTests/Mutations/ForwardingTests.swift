@@ -333,7 +333,7 @@ import Testing
                 """
         )
         let fixture = try await TwoTenantFixture(forwards: true)
-        let dead = "http://127.0.0.1:\(try NginxServer.freePort())"
+        let dead = "http://127.0.0.1:\(try LoopbackPort.reserve())"
         let others = "/admin/organizations/\(fixture.eve.organization.lowercased)"
         _ = try await fixture.operate(.PUT, fixture.admin + "/upstream", #"{"base_url":"\#(dead)"}"#)
         _ = try await fixture.operate(.PUT, others + "/upstream", #"{"base_url":"\#(nginx.baseURL)"}"#)

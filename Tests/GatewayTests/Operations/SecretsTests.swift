@@ -147,7 +147,7 @@ import Testing
             let result = try await Program.run(
                 arguments,
                 environment: settings.merging([
-                    "SLUICE_DATABASE_URL": uri, "SLUICE_PUBLIC_ADDRESS": "127.0.0.1:\(try GatewayProcess.freePort())",
+                    "SLUICE_DATABASE_URL": uri, "SLUICE_PUBLIC_ADDRESS": "127.0.0.1:\(try LoopbackPort.reserve())",
                     "SLUICE_OPERATIONS_ADDRESS": "192.0.2.1:1",
                 ]) { $1 }
             )

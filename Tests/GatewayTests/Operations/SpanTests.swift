@@ -275,7 +275,7 @@ import Testing
     @Test func `an unavailable receiver is logged once and does not delay requests`() async throws {
         let database = try await LiveGateway.migratedDatabase()
         defer { withExtendedLifetime(database) {} }
-        let port = try GatewayProcess.freePort()
+        let port = try LoopbackPort.reserve()
         let gateway = try await gateway(database, "http://127.0.0.1:\(port)", ["SLUICE_LOG_LEVEL": "warning"])
         let worker = try await SingleWorker(gateway)
         for number in 1...3 { #expect(try await push(worker, [worker.draft(Int64(number))], "01").status == 200) }

@@ -114,7 +114,7 @@ import Testing
                 + "&target_session_attrs=any"
         )
         try await waitUntil("it listens") {
-            GatewayProcess.takesConnections(gateway.port)
+            LoopbackPort.accepts(gateway.port)
         }
         let worker = try await SingleWorker(gateway, organization: organization)
         let draft = worker.draft(1)
@@ -211,7 +211,7 @@ import Testing
                 """
         )
         let gateway = try GatewayProcess(database: database.uri(user: "crowded"))
-        try await waitUntil("it listens") { GatewayProcess.takesConnections(gateway.port) }
+        try await waitUntil("it listens") { LoopbackPort.accepts(gateway.port) }
         try await Self.waitUntilUnready(gateway.operations, "the database allows the gateway too few connections")
         try await superuser.execute(script: "ALTER ROLE crowded CONNECTION LIMIT -1")
         try await gateway.waitUntilReady()
@@ -237,7 +237,7 @@ import Testing
     private static func environment(_ database: String) throws -> [String: String] {
         GatewayProcess.environment(
             database: database,
-            ports: (try GatewayProcess.freePort(), try GatewayProcess.freePort())
+            ports: (try LoopbackPort.reserve(), try LoopbackPort.reserve())
         ).merging(["SLUICE_STATEMENT_SECONDS": "5"]) { $1 }
     }
 

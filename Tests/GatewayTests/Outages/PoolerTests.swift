@@ -97,7 +97,7 @@ struct PoolerTests {
     /// The pooler and the database are started after the gateway.
     @Test func `readiness and log report a pooler that appears after the start`() async throws {
         let database = try await LiveGateway.migratedDatabase()
-        let port = try GatewayProcess.freePort()
+        let port = try LoopbackPort.reserve()
         let name = URLComponents(string: database.uri)?.path.dropFirst() ?? ""
         let gateway = try GatewayProcess(
             database: "postgresql://postgres@127.0.0.1:\(port)/\(name)",
@@ -128,7 +128,7 @@ struct PoolerTests {
     /// An operator inserts a pooler between a running gateway and its database.
     @Test func `the log names a pooler that replaces the database`() async throws {
         let database = try await LiveGateway.migratedDatabase()
-        let port = try GatewayProcess.freePort()
+        let port = try LoopbackPort.reserve()
         let session = try await BouncerServer.start(.session, before: database, port: port)
         let gateway = try await GatewayProcess.start(
             database: session.uri(of: database),

@@ -36,7 +36,7 @@ import Testing
 
         /// Returns once new connections are not accepted.
         func publicListenerIsClosed() async throws {
-            try await waitUntil("no connection is accepted") { !GatewayProcess.takesConnections(gateway.port) }
+            try await waitUntil("no connection is accepted") { !LoopbackPort.accepts(gateway.port) }
         }
     }
 

@@ -495,7 +495,7 @@ import Testing
         let place = try await Place()
         let environment = GatewayProcess.environment(
             database: place.database.uri(user: place.gateway),
-            ports: (try GatewayProcess.freePort(), try GatewayProcess.freePort())
+            ports: (try LoopbackPort.reserve(), try LoopbackPort.reserve())
         )
         let doctor = try await Program.run(["doctor"], environment: environment)
         #expect(doctor.output.contains("ok       role: \(place.gateway) owns no tables"), "\(doctor.output)")
