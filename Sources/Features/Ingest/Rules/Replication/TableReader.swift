@@ -120,7 +120,7 @@ struct TableReader: Sendable {
             row[index] = old[index]
         }
         var gone: LoggedEvent?
-        if let old, RowID.text(ids.map { old[$0] }) != nil, ids.contains(where: { old[$0] != row[$0] }),
+        if let old, id(of: old) != nil, ids.contains(where: { old[$0] != row[$0] }),
             !isSameEntity(old, row, at: place, limits)
         {
             gone = logged(
@@ -261,9 +261,12 @@ struct TableReader: Sendable {
 
     private func writeID(of row: [ColumnValue], to writer: inout JSONWriter) {
         if ids.count == 1 { return write(row[ids[0]], as: types[ids[0]], to: &writer) }
-        guard let text = RowID.text(ids.map { row[$0] }) else { return writer.null() }
+        guard let text = id(of: row) else { return writer.null() }
         ColumnType.text.write(text[...], to: &writer)
     }
+
+    /// Returns the joined id; nil if one of the values is missing.
+    private func id(of row: [ColumnValue]) -> [UInt8]? { RowID.text(ids.map { (row[$0], types[$0]) }) }
 
     private func writeDocument(_ row: [ColumnValue], to writer: inout JSONWriter) {
         writer.beginObject()
@@ -328,18 +331,19 @@ extension QualifiedName {
 /// The id of a row that several columns identify.
 ///
 /// The id contains the columns' values as text, in the order of the settings, joined by `:`. In a value, `~` is written
-/// as `~0` and `:` as `~1`, so that different rows have different ids.
+/// as `~0` and `:` as `~1`, so that different rows have different ids. Numbers have no trailing zeros of a fraction,
+/// because equal numbers may have different texts (`1.0` and `1.00`).
 enum RowID {
     /// The maximum number of columns in an id.
     static let columnLimit = 8
 
     /// Returns the joined id; nil if one of the values is missing.
-    static func text(_ values: [ColumnValue]) -> [UInt8]? {
+    static func text(_ values: [(ColumnValue, ColumnType)]) -> [UInt8]? {
         var joined: [UInt8] = []
-        for (index, value) in values.enumerated() {
+        for (index, (value, type)) in values.enumerated() {
             guard case .text(let bytes) = value else { return nil }
             if index > 0 { joined.append(UInt8(ascii: ":")) }
-            for byte in bytes {
+            for byte in type == .number ? number(bytes[...]) : bytes[...] {
                 switch byte {
                 case UInt8(ascii: "~"): joined += [UInt8(ascii: "~"), UInt8(ascii: "0")]
                 case UInt8(ascii: ":"): joined += [UInt8(ascii: "~"), UInt8(ascii: "1")]
@@ -348,5 +352,14 @@ enum RowID {
             }
         }
         return joined
+    }
+
+    private static func number(_ text: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
+        var text = text
+        if text.contains(UInt8(ascii: ".")), !text.contains(UInt8(ascii: "e")) {
+            while text.last == UInt8(ascii: "0") { text.removeLast() }
+            if text.last == UInt8(ascii: ".") { text.removeLast() }
+        }
+        return text.elementsEqual("-0".utf8) ? text.dropFirst() : text
     }
 }

@@ -95,10 +95,19 @@ import Testing
         let values = [
             ["a", "b"], ["a:b", ""], ["", "a:b"], ["a~1b", ""], ["a~", "1b"], ["a", ":b"], ["a:", "b"],
         ]
-        let texts = values.map { RowID.text($0.map { .text(Array($0.utf8)) }) }
+        let texts = values.map { RowID.text($0.map { (.text(Array($0.utf8)), .text) }) }
         #expect(Set(texts).count == values.count)
         #expect(texts[0] == Array("a:b".utf8) && texts[1] == Array("a~1b:".utf8) && texts[3] == Array("a~01b:".utf8))
-        #expect(RowID.text([.text([1]), .null]) == nil)
+        #expect(RowID.text([(.text([1]), .text), (.null, .text)]) == nil)
+    }
+
+    @Test(arguments: [
+        ("1.0", "1"), ("1.00", "1"), ("1.50", "1.5"), ("100", "100"), ("0.0", "0"), ("-0", "0"), ("-0.00", "0"),
+        ("-1.20", "-1.2"), ("1e+30", "1e+30"), ("1.5e+30", "1.5e+30"), ("NaN", "NaN"),
+    ])
+    func `equal numbers give equal ids of several columns`(_ text: String, _ part: String) {
+        let values: [(ColumnValue, ColumnType)] = [(.text(Array(text.utf8)), .number), (.text(Array("1.0".utf8)), .text)]
+        #expect(RowID.text(values) == Array("\(part):1.0".utf8))
     }
 
     private static let place = "/settings/tables/0"
