@@ -24,11 +24,13 @@ package final class Gateway: Sendable {
     ///   - replicaOf: another gateway whose database this one shares.
     ///   - masterKeys: the text of its file; nil for no keys, or for one key if `SLUICE_TEST_SEALED` is set.
     ///   - pollInterval: how often it polls for changes without a notification; nil for the interval in service.
+    ///   - lockTimeout: how long a statement waits for a lock; nil for 48 seconds.
     package init(
         replicaOf other: Gateway? = nil,
         committers: Int = 2,
         masterKeys: String? = nil,
-        pollInterval: Duration? = nil
+        pollInterval: Duration? = nil,
+        lockTimeout: Duration? = nil
     ) async throws {
         hasOwnKeys = masterKeys != nil
         database = if let other { other.database } else { try await Self.migratedDatabase() }
@@ -38,6 +40,7 @@ package final class Gateway: Sendable {
         var settings = StoreConfiguration(databaseURL: database.uri, poolSize: 4, committers: committers)
         // a slow machine causes no time-out; real time-outs are tested on real processes
         settings.timeouts = DatabaseTimeouts(statement: .seconds(60))
+        if let lockTimeout { settings.timeouts.lock = lockTimeout }
         if let pollInterval { settings.pollInterval = pollInterval }
         settings.tables = Self.tables
         settings.participants = Assembly.features.flatMap { $0.participants }

@@ -22,8 +22,7 @@ import Testing
     }
 
     private func eventually(_ condition: () -> Bool) async throws {
-        for _ in 0..<600 where !condition() { try await Task.sleep(for: .milliseconds(20)) }
-        #expect(condition())
+        try await waitUntil("the condition") { condition() }
     }
 
     /// The last two bytes of each answer come late, and the room is enough for four answers.

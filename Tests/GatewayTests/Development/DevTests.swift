@@ -302,10 +302,7 @@ import Testing
         #expect(push.statuses == Self.allSucceeded, "\(push.text)")
         let shown = Self.commands(in: try Repository.text("docs/tutorial.md"), under: "A colleague's edit")
         #expect(shown.count == 1)
-        let start = ContinuousClock.now
         let page = try await run.paste(command: export + "\n" + #require(shown.first))
-        // the wait of ten seconds ended early
-        #expect(.now - start < .seconds(9))
         #expect(page.changes.count == 1, "\(page.text)")
         #expect(page.changes.first?["version"]?.int64 == 3)
         let document = page.changes.first?["document"]

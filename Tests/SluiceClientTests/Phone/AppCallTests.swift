@@ -186,8 +186,8 @@ import Testing
         let observer = SyncObserver(phone.client)
         let write = try phone.create(Contact(name: "Kari"))
         try phone.answer(try phone.push(), [Told.result(write, "failed")])
-        for _ in 0..<200 where observer.failedWrites.isEmpty || observer.status.failed == 0 {
-            try await Task.sleep(for: .milliseconds(50))
+        try await eventually("the observer has the failed write") { @MainActor in
+            !observer.failedWrites.isEmpty && observer.status.failed > 0
         }
         #expect(observer.failedWrites.map(\.id) == [write] && observer.status.failed == 1)
     }

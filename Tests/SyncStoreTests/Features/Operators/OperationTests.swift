@@ -193,7 +193,8 @@ import Testing
 
     @Test(.onOneServer("locks of one server"))
     func `an evaluation examines fewer entities after a step that failed`() async throws {
-        let gateway = try await Gateway()
+        // each of the four attempts waits for the lock
+        let gateway = try await Gateway(lockTimeout: .seconds(2))
         let organization = try await gateway.organization()
         let update = try EntityTypeUpdate(body: Array(#"{"visibility":"channels","channels":["all"]}"#.utf8))
         _ = try await gateway.store.administration.putEntityType("task", in: organization.id, update)
