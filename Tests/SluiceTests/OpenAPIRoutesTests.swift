@@ -78,6 +78,22 @@ import Testing
         #expect(document.skipped.count == 1 && document.skipped[0].hasPrefix("/health"))
     }
 
+    @Test(arguments: ["/files/{id}.pdf", "/g/{id}:cancel", "/r/{a}-{b}", "/v{version}/contacts", "/Contacts({id})"])
+    func `skips a path with a parameter in a part of a segment`(_ path: String) throws {
+        let paths = #""\#(path)":{"get":{}},"/contacts":{"post":{}},"/contacts/{id}":{"patch":{}}"#
+        let text = #"{"openapi":"3.1.0","paths":{\#(paths)}}"#
+        let document = try OpenAPIRoutes(Array(text.utf8))
+        #expect(document.proposals.map(\.type) == ["contact"])
+        #expect(document.skipped == ["\(path): a parameter is only a part of a segment"])
+    }
+
+    @Test(arguments: ["contacts", "/a{b", "/a}b", "/{a{b}}"])
+    func `refuses a path that is malformed`(_ path: String) {
+        #expect(throws: OpenAPIRoutes.Refusal.self) {
+            try OpenAPIRoutes(Array(#"{"openapi":"3.1.0","paths":{"\#(path)":{"get":{}}}}"#.utf8))
+        }
+    }
+
     @Test func `errors have a line and a column`() {
         for (text, detail) in [
             ("{\n  \"openapi\": 3,\n}", "line 3, column 1"),

@@ -41,13 +41,15 @@ struct OpenAPIRoutes: Sendable {
             throw refusal("openapi must name a version of OpenAPI 3, such as 3.1.0", at: found)
         }
         server = root.value(at: "/servers/0/url")?.string
-        let found = named(Self.joiningShallowPaths(try resources(root)))
+        let resources = try resources(root)
+        let found = named(Self.joiningShallowPaths(resources))
         let types = OpenAPITypes(found)
         for (type, resource) in found { proposals.append(try proposal(resource, type, types, root)) }
     }
 
-    /// Returns the collections of the document, in the order of their first paths.
-    private func resources(_ root: JSONValue) throws(Refusal) -> [OpenAPIResource] {
+    /// Returns the collections of the document, in the order of their first paths. Adds paths that no route can have to
+    /// ``skipped``.
+    private mutating func resources(_ root: JSONValue) throws(Refusal) -> [OpenAPIResource] {
         guard let paths = root.value(at: "/paths")?.members else {
             throw refusal("paths must be an object", at: root.value(at: "/paths") ?? root)
         }
@@ -55,8 +57,12 @@ struct OpenAPIRoutes: Sendable {
         var indices: [ByteExactString: Int] = [:]
         for (name, item) in paths {
             guard item.kind == .object else { throw refusal("the path \(name.string) must be an object", at: item) }
-            guard let path = OpenAPIPath(name.string) else {
+            guard OpenAPIPath.isWellFormed(name.string) else {
                 throw refusal("the path \(name.string) must begin with / and have balanced braces", at: item)
+            }
+            guard let path = OpenAPIPath(name.string) else {
+                skipped.append("\(name.string): a parameter is only a part of a segment")
+                continue
             }
             if let index = indices[ByteExactString(path.key)] {
                 resources[index].add(path, item)
@@ -186,7 +192,17 @@ struct OpenAPIPath: Sendable {
     /// The other parameters, each with the key of the collection before it.
     let parents: [(parameter: String, key: String)]
 
-    /// Nil if the path is malformed.
+    /// Whether the path begins with a slash, and each parameter is in braces.
+    static func isWellFormed(_ path: String) -> Bool {
+        var isOpen = false
+        for byte in path.utf8 where byte == UInt8(ascii: "{") || byte == UInt8(ascii: "}") {
+            guard isOpen == (byte == UInt8(ascii: "}")) else { return false }
+            isOpen.toggle()
+        }
+        return path.hasPrefix("/") && !isOpen
+    }
+
+    /// Nil if the path is malformed, or if a parameter is only a part of a segment, such as `/files/{id}.pdf`.
     init?(_ path: String) {
         guard path.hasPrefix("/") else { return nil }
         var segments = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(String.init)
