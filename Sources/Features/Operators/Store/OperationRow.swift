@@ -85,7 +85,11 @@ package struct OperationRow: WorkItem {
         changedAt = try row.read("changed_at")
         endedAt = try row.read("ended_at")
         let (total, isMore) = (try row.read("total", as: Int64?.self), try row.read("total_is_more", as: Bool.self))
-        self.total = total.map { BoundedCount(found: isMore ? $0 + 1 : $0, limit: $0) }
+        // mutations that matched only after the operation was created also count
+        let matched = matched
+        self.total = total.map {
+            isMore ? BoundedCount(found: $0 + 1, limit: $0) : BoundedCount(found: max($0, matched))
+        }
     }
 
     /// The parameters that identify the lease under which the operation's progress is written.
