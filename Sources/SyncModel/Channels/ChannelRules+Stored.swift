@@ -100,6 +100,13 @@ extension EntityType {
             && (visibility != next.visibility || channels != next.channels)
     }
 
+    /// Whether the change from this type to `next` shows existing entities to other users, or hides them, although
+    /// neither type has channels. Such a change makes all cursors of the organization invalid, because only a pull from
+    /// the beginning gives devices the entities that they must show or remove.
+    public func expiresCursors(as next: EntityType) -> Bool {
+        isInUse && visibility != next.visibility && visibility != .channels && next.visibility != .channels
+    }
+
     /// The reason why the type's visibility and its channels and grants do not fit together; nil if they fit.
     public var channelProblem: ProblemDetail? {
         if visibility == .channels, channels.channels.isEmpty {

@@ -60,6 +60,7 @@ extension Administration {
                             due_at: moment.adding(seconds: Self.settingsSeconds)
                         )
                     ] : []
+                let isExpiring = known?.expiresCursors(as: next) ?? false
                 // the ids of subjects depend on the organization's salt
                 let salt = next.grantsToSubjects ? [Identities.makeSalt(for: organization)] : []
                 let results = try await connection.run(
@@ -67,11 +68,12 @@ extension Administration {
                         Query(Self.makeTypeStatement, update.making(name, in: organization, hasUpstream: hasUpstream)),
                         Query(Self.changeTypeStatement, update.changing(name, in: organization)),
                         Query(Self.getTypeStatement, Self.key(name, in: organization)),
-                    ] + evaluation
+                    ] + evaluation + (isExpiring ? [Self.expireCursors(organization: organization)] : [])
                 )
                 return Array(results.dropFirst(salt.count))
             }
             catalog.invalidate(organization)
+            store.notifier.changed(organization)
             if let changed = try results[1].read(EntityTypeRow.read).first {
                 return (results[0].affected > 0, changed)
             }
@@ -154,6 +156,16 @@ extension Administration {
         """
     )
 
+    /// Makes the positions of all cursors of the feed invalid.
+    static let expireCursors = Statement(
+        "entity_types_expire_cursors",
+        ["organization"],
+        """
+        UPDATE feeds AS f SET last_position = f.last_position + 1, horizon = f.last_position + 1
+        WHERE f.organization_id = :organization
+        """
+    )
+
     static let makeTypeStatement = Statement(
         "entity_types_make",
         [
@@ -210,7 +222,7 @@ extension Administration {
     )
 
     static let typeStatements = [
-        lockTypeStatement, getTypeStatement, listTypesStatement, makeTypeStatement, changeTypeStatement,
+        lockTypeStatement, getTypeStatement, listTypesStatement, expireCursors, makeTypeStatement, changeTypeStatement,
     ]
 }
 
