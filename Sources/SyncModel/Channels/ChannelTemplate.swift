@@ -72,28 +72,41 @@ public struct ChannelTemplate: Sendable, Hashable {
 
     /// Whether every name from this template contains the entity's own id.
     var namesItself: Bool { parts.contains(.id) }
+    /// Whether every name from this template contains the entity's owner.
+    var namesOwner: Bool { parts.contains(.owner) }
 
-    /// The names of channels for a document, in order.
+    /// The different valid names of channels for a document, in order.
     ///
     /// - Parameter limit: the maximum number of names.
     func names(of subject: ChannelSubject, limit: Int) -> [String] {
-        var names = [""]
-        for part in parts {
-            let values: [String]
+        // different values can give equal names, so a few more beginnings of names are kept than names are needed
+        let most = 2 * limit
+        let values = parts.map { part in
             switch part {
-            case .text(let text): values = [text.string]
-            case .id: values = [subject.id.text]
-            case .owner: values = [subject.owner.lowercased]
-            case .pointer(let pointer): values = subject.values(at: pointer.string, limit: limit)
+            case .text(let text): [text.string]
+            case .id: [subject.id.text]
+            case .owner: [subject.owner.lowercased]
+            case .pointer(let pointer): subject.values(at: pointer.string, limit: most, where: ChannelName.isValid)
             }
+        }
+        var room = ChannelName.maximumBytes
+        for part in values { room -= part.lazy.map(\.utf8.count).min() ?? 0 }
+        var names = [""]
+        for part in values {
+            // the shortest values of the parts that follow must fit
+            room += part.lazy.map(\.utf8.count).min() ?? 0
+            var seen: Set<ByteExactString> = []
             var next: [String] = []
             for name in names {
-                for value in values where next.count < limit { next.append(name + value) }
+                for value in part where next.count < most && name.utf8.count + value.utf8.count <= room {
+                    let longer = name + value
+                    if seen.insert(ByteExactString(longer)).inserted { next.append(longer) }
+                }
             }
             names = next
             if names.isEmpty { break }
         }
-        return names.filter(ChannelName.isValid)
+        return Array(names.lazy.filter(ChannelName.isValid).prefix(limit))
     }
 }
 
@@ -103,26 +116,32 @@ struct ChannelSubject {
     let owner: UUID
     let document: JSONValue
 
-    /// The ids at a JSON Pointer, which are the single value or the elements of an array.
-    func values(at pointer: String, limit: Int) -> [String] {
-        guard let value = document.value(at: pointer) else { return [] }
-        if let elements = value.elements {
-            return Array(elements.lazy.compactMap { ServerID(json: $0)?.text }.prefix(limit))
-        }
-        return ServerID(json: value).map { [$0.text] } ?? []
+    /// The maximum number of elements of an array that are read.
+    static let limitOfElements = 10_000
+
+    /// The different valid ids at a JSON Pointer, which are the single value or the elements of an array.
+    func values(at pointer: String, limit: Int, where isValid: (String) -> Bool) -> [String] {
+        different(at: pointer, limit: limit) { ServerID(json: $0).flatMap { isValid($0.text) ? $0.text : nil } }
     }
 
-    /// The names that an issuer gave to users, read at a JSON Pointer.
+    private func different(at pointer: String, limit: Int, _ text: (JSONValue) -> String?) -> [String] {
+        guard let value = document.value(at: pointer) else { return [] }
+        guard let elements = value.elements else { return text(value).map { [$0] } ?? [] }
+        var seen: Set<ByteExactString> = []
+        return Array(
+            elements.prefix(Self.limitOfElements).lazy.compactMap(text)
+                .filter { seen.insert(ByteExactString($0)).inserted }.prefix(limit)
+        )
+    }
+
+    /// The different names that an issuer gave to users, read at a JSON Pointer.
     ///
     /// These are the single value or the elements of an array. A name is returned as written, even if it is a UUID in
     /// upper case. An id would be converted to lower case.
     func externalNames(at pointer: String, limit: Int) -> [String] {
-        guard let value = document.value(at: pointer) else { return [] }
-        func name(_ value: JSONValue) -> String? {
+        different(at: pointer, limit: limit) { value in
             (value.string ?? value.integerText).flatMap { ExternalName.isValid($0) ? $0 : nil }
         }
-        if let elements = value.elements { return Array(elements.lazy.compactMap(name).prefix(limit)) }
-        return name(value).map { [$0] } ?? []
     }
 }
 
@@ -140,6 +159,10 @@ public struct ChannelRules: Sendable, Hashable {
     public var grants: [ContentGrant]
     /// The visibility of the type before it had channels; nil if it always had channels.
     var former: Visibility?
+    /// Whether an entity's channels or grants depend on its owner.
+    public var dependOnOwner: Bool {
+        (channels + grants.flatMap(\.channels)).contains(where: \.namesOwner)
+    }
     /// The issuers for which the gateway uses a subject in the form of a UUID as the user's id; nil in a process
     /// without token settings.
     ///
@@ -183,7 +206,7 @@ public struct ChannelRules: Sendable, Hashable {
         var granted: [GrantedChannel] = []
         var places: [GrantedChannel.Key: Int] = [:]
         for grant in grants {
-            let names = grant.channels.flatMap { $0.names(of: subject, limit: ChannelName.limitOfEntity) }
+            let names = grant.channels.flatMap { $0.names(of: subject, limit: Self.limitOfGrants) }
             guard let holders = holders(of: grant, subject) else { return nil }
             for holder in holders {
                 // after the limit is reached, a grant can only strengthen the role of an earlier grant
@@ -205,9 +228,8 @@ public struct ChannelRules: Sendable, Hashable {
     /// The users to whom a grant refers; nil if it cannot be decided whether a UUID is a subject or a user's id.
     private func holders(of grant: ContentGrant, _ subject: ChannelSubject) -> [GrantHolder]? {
         guard let issuer = grant.issuer else {
-            return subject.values(at: grant.user, limit: Self.limitOfGrants).compactMap { text in
-                UUID(parsing: text).map(GrantHolder.user)
-            }
+            let ids = subject.values(at: grant.user, limit: Self.limitOfGrants) { UUID(parsing: $0) != nil }
+            return ids.compactMap(UUID.init(parsing:)).map(GrantHolder.user)
         }
         var holders: [GrantHolder] = []
         for text in subject.externalNames(at: grant.user, limit: Self.limitOfGrants) {

@@ -29,6 +29,30 @@ import Testing
         #expect(try names(["t/{/t}"], #"{"t":[\#(list)]}"#).count == ChannelName.limitOfEntity + 1)
     }
 
+    @Test func `only different valid values count`() throws {
+        func list(_ values: [String]) -> String { "[" + values.map { "\"\($0)\"" }.joined(separator: ",") + "]" }
+        let repeated = Array(repeating: "q", count: 500)
+        #expect(try names(["x{/a}"], #"{"a":\#(list(repeated + ["s"]))}"#) == ["xq", "xs"])
+        let (long, ends) = ((0..<40).map { String(repeating: "\($0 % 10)", count: 150 + $0) }, list(repeated + ["t"]))
+        let pairs = try names(["{/a}/{/b}"], #"{"a":\#(list(repeated + ["s"])),"b":\#(ends)}"#)
+        #expect(pairs == ["q/q", "q/t", "s/q", "s/t"])
+        let tooLong = String(repeating: "b", count: 60)
+        #expect(try names(["{/a}/{/b}"], #"{"a":\#(list(long + ["s"])),"b":"\#(tooLong)"}"#) == ["s/" + tooLong])
+        // different values give equal names
+        let parts = list((1...12).map { String(repeating: "a", count: $0) })
+        #expect(try names(["{/a}{/a}"], #"{"a":\#(parts)}"#) == (2...24).map { String(repeating: "a", count: $0) })
+    }
+
+    @Test func `only different users and channels count for grants`() throws {
+        let users = Array(repeating: Self.owner.uuidString, count: 300) + ["no user", UUID().uuidString]
+        let channels = Array(repeating: "q", count: 300) + (0..<90).map { "c\($0)" }
+        func list(_ values: [String]) -> String { "[" + values.map { "\"\($0)\"" }.joined(separator: ",") + "]" }
+        let rule = ContentGrant(user: "/u", channels: [try ChannelTemplate("t/{/t}")], role: .read)
+        let document = Array(#"{"u":\#(list(users)),"t":\#(list(channels))}"#.utf8)
+        let granted = ChannelRules(grants: [rule]).granted(document: document, id: ServerID(7), owner: Self.owner)
+        #expect(granted?.count == 182 && Set(granted ?? []).count == 182)
+    }
+
     @Test(arguments: ["", "{", "a}", "{}", "{name}", "{a/b}", "{/a~2}", "a\u{1}"])
     func `rejects an invalid template`(text: String) {
         #expect(throws: ChannelTemplate.Malformed.self) { try ChannelTemplate(text) }
