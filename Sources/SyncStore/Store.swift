@@ -216,6 +216,8 @@ package final class Store: Sendable {
         return [
             ("lock_timeout", milliseconds(timeouts.lock)),
             ("idle_in_transaction_session_timeout", milliseconds(timeouts.idleTransaction)), ("jit", "off"),
+            // statements contain literals with backslashes
+            ("standard_conforming_strings", "on"),
         ]
     }
 

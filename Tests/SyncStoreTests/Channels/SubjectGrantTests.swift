@@ -268,4 +268,23 @@ import UsersFeature
         )
         #expect(one.count == 1 && two.count == 1 && one != two)
     }
+
+    /// PostgreSQL then interprets backslashes in literals, unless a session sets the parameter.
+    @Test func `documents grant channels in a database without standard strings`() async throws {
+        let connection = try await gateway.database.connect()
+        defer { connection.close() }
+        try await connection.execute(
+            script: """
+                DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET standard_conforming_strings = off', current_database());
+                END $$
+                """
+        )
+        let other = try await Gateway(replicaOf: gateway)
+        other.store.catalog.setUUIDIssuers { [] }
+        let phone = Phone(other, try await other.known(try await office().organization.id))
+        let administration = other.store.administration
+        _ = try await administration.grantChannel("office", to: phone.user, .write, in: phone.organization.id)
+        let id = try await makeCase(["kari"], by: phone)
+        try await change(id, ["ola"], by: phone)
+    }
 }
