@@ -82,7 +82,8 @@ import Testing
     }
 
     @Test func `uses neither of two different values of ETag or Location, and no long Location`() async throws {
-        let twice = try await answer(body: "{}", headers: "ETag: \"1\"\r\nETag: \"2\"\r\nLocation: /a/1\r\nLocation: /a/2\r\n")
+        let headers = "ETag: \"1\"\r\nETag: \"2\"\r\nLocation: /a/1\r\nLocation: /a/2\r\n"
+        let twice = try await answer(body: "{}", headers: headers)
         #expect(twice.etag == nil && twice.location == nil && twice.unusedLocation == .several)
         let same = try await answer(body: "{}", headers: "ETag: \"1\"\r\nETag: \"1\"\r\n")
         #expect(same.etag == "\"1\"")

@@ -113,6 +113,12 @@ SELECT t.name, t.id_space, t.visibility, t.default_priority, t.is_forwarded, t.i
     t.on_erase, t.routes, t.channels, t.grants, t.former_visibility, t.check_channels FROM entity_types t
 WHERE t.organization_id = $1 AND t.name > $2 ORDER BY t.name LIMIT $3;
 
+-- entity_types_expire_cursors
+-- Makes the positions of all cursors of the feed invalid.
+-- $1 organization
+UPDATE feeds AS f SET last_position = f.last_position + 1, horizon = f.last_position + 1
+WHERE f.organization_id = $1;
+
 -- entity_types_make
 -- $1 organization, $2 name, $3 id_space, $4 visibility, $5 default_priority, $6 is_forwarded, $7 relations, $8 on_delete, $9 on_erase, $10 routes, $11 channels, $12 grants, $13 check_channels
 INSERT INTO entity_types AS t (

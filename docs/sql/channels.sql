@@ -237,10 +237,11 @@ CROSS JOIN LATERAL (
 -- channels_history
 -- Reads the grants of a user at one position of the feed, including grants that have ended.
 -- $1 organization, $2 user
-SELECT f.epoch, f.last_position, g.channel, g.role, g.since, g.until
+SELECT f.epoch, f.last_position, g.channel, g.role, g.since, g.until, g.is_of_joined_user
 FROM feeds f
 LEFT JOIN LATERAL (
-    SELECT x.channel, x.role, x.since, x.until FROM channel_grants x
+    SELECT x.channel, x.role, x.since, x.until, x.source LIKE 'user %' AS is_of_joined_user
+    FROM channel_grants x
     WHERE x.organization_id = $1 AND x.user_id = $2
     OFFSET 0
 ) g ON true

@@ -79,13 +79,17 @@ FROM (SELECT * FROM (
 ORDER BY e.feed_position LIMIT $5) x;
 
 -- entity_walk_unseen
--- Existing entities that the user owns and that no other user sees.
+-- Existing entities that the user owns, if only owners see entities of the type, or if the owner determines the channels of the entity.
 -- $1 organization, $2 user, $3 after, $4 end, $5 limit
 SELECT max(x.feed_position) AS last,
     array_agg(x.entity_type) FILTER (WHERE x.owner_id = $2 AND NOT x.is_deleted AND x.entity_type = ANY (ARRAY(
-            SELECT t.name FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user'))) AS entity_types,
+            SELECT t.name FROM entity_types t
+            WHERE t.organization_id = $1 AND (t.visibility = 'user' OR t.visibility = 'channels'
+                AND (t.channels::text LIKE '%{owner}%' OR t.grants::text LIKE '%{owner}%'))))) AS entity_types,
     array_agg(x.id::text) FILTER (WHERE x.owner_id = $2 AND NOT x.is_deleted AND x.entity_type = ANY (ARRAY(
-            SELECT t.name FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'user'))) AS ids
+            SELECT t.name FROM entity_types t
+            WHERE t.organization_id = $1 AND (t.visibility = 'user' OR t.visibility = 'channels'
+                AND (t.channels::text LIKE '%{owner}%' OR t.grants::text LIKE '%{owner}%'))))) AS ids
 FROM (SELECT * FROM (
     (SELECT e.* FROM entities e
  WHERE e.channels IS NULL AND e.organization_id = $1 AND e.feed_position > $3 AND e.feed_position <= $4
@@ -687,13 +691,11 @@ UPDATE local_ids AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_i
 UPDATE local_id_pages AS x SET user_id = $3 WHERE x.organization_id = $1 AND x.user_id = $2;
 
 -- join_grants
--- Moves the grants of the merged user (`user`) to the other user (`into`), and grants the merged user's own channel to the other user.
+-- Moves the grants of the merged user (`user`) to the other user (`into`), and grants the merged user's own channel to the other user
 -- $1 organization, $2 user, $3 into
 WITH raised AS (
     UPDATE feeds AS f SET last_position = f.last_position + 1
-    WHERE f.organization_id = $1 AND (EXISTS (SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'channels') OR EXISTS (
-        SELECT FROM channel_grants x
-        WHERE x.organization_id = $1 AND x.user_id = $2 AND x.until IS NULL))
+    WHERE f.organization_id = $1
     RETURNING f.last_position AS position
 ), moved AS (
     UPDATE channel_grants AS g
@@ -705,8 +707,7 @@ INSERT INTO channel_grants AS g (organization_id, user_id, channel, source, sinc
 SELECT $1::uuid, $3::uuid, encode(substring(sha256(convert_to(n.name, 'UTF8')) FOR 16), 'hex')::uuid,
     'user ' || $2::uuid, r.position, n.name, 'write', r.position
 FROM raised r
-CROSS JOIN (SELECT 'user/' || $2::uuid AS name) n
-WHERE EXISTS (SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'channels');
+CROSS JOIN (SELECT 'user/' || $2::uuid AS name) n;
 
 -- join_token_channels
 -- $1 organization, $2 user, $3 into
@@ -847,20 +848,22 @@ RETURNING e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.w
 
 -- erase_lock_entities
 -- Locks entities in the given order, if the user owns them or wrote them last
--- $1 organization, $2 user, $3 types, $4 ids
+-- $1 organization, $2 user, $3 types, $4 ids, $5 own_channels
 SELECT e.entity_type, e.id, g.goes,
     CASE WHEN NOT g.goes AND e.owner_id = $2 AND e.document::text ~ '^"sluice-sealed:1:[0-9]+[.]' THEN e.document END
         AS document
 FROM unnest($3::text[], $4::text[]) AS k (entity_type, id)
 CROSS JOIN LATERAL (
-    SELECT x.entity_type, x.id, x.owner_id, x.is_deleted, x.document FROM entities x
+    SELECT x.entity_type, x.id, x.owner_id, x.is_deleted, x.document, x.channels FROM entities x
     WHERE x.organization_id = $1 AND x.entity_type = k.entity_type AND x.id = k.id
         AND (x.owner_id = $2 OR x.updated_by = $2)
     FOR UPDATE
 ) e
 CROSS JOIN LATERAL (
     SELECT e.owner_id = $2 AND NOT e.is_deleted AND coalesce((
-        SELECT t.on_erase = 'delete' OR t.visibility = 'user' FROM entity_types t
+        SELECT t.on_erase = 'delete' OR t.visibility = 'user' OR t.visibility = 'channels'
+            AND coalesce(cardinality(e.channels) > 0 AND e.channels <@ $5::uuid[], false)
+        FROM entity_types t
         WHERE t.organization_id = $1 AND t.name = e.entity_type), true) AS goes
 ) g;
 

@@ -190,10 +190,11 @@ extension EntityState {
         } else {
             (placed.channels, placed.grants) = (nil, channels == nil ? nil : [])
         }
+        let stored = stored?.channels ?? []
         let (before, after) = (channelsBefore(rules?.former, placed.channels), placed.channels ?? [])
         placed.stays = StayChanges(
-            moved: after.filter(before.contains),
-            joined: after.filter { !before.contains($0) },
+            moved: after.filter(stored.contains),
+            joined: after.filter { !stored.contains($0) },
             left: before.filter { !after.contains($0) }
         )
         var next = self
@@ -210,7 +211,8 @@ extension EntityState {
 
     /// The channels that the entity had when it was read.
     ///
-    /// If the type had no channels at that time, this is the channel that represents the type's visibility.
+    /// If the type had no channels at that time, this is the channel that represents the type's visibility. No stay in
+    /// this channel is stored.
     private func channelsBefore(_ former: Visibility?, _ after: [ChannelID]?) -> [ChannelID] {
         if let channels = stored?.channels { return channels }
         guard isStored, after != nil else { return [] }

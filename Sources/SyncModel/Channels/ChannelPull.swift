@@ -13,7 +13,7 @@ public struct ChannelPull: Sendable {
     private let filter: UInt64
     /// The channels to which the request is restricted; nil for all channels.
     private let requested: Set<ChannelID>?
-    /// Whether the request includes the entities without channels, and the entities in the user's own channel.
+    /// Whether the request includes the entities without channels, and the entities in the user's own channels.
     private let hasOthers: Bool
     /// The requested channels that the user holds now.
     private let held: Set<ChannelID>
@@ -44,7 +44,7 @@ public struct ChannelPull: Sendable {
         requested: Set<ChannelID>?,
         others: Bool = false
     ) {
-        let requested = others ? requested?.union(history.always) : requested
+        let requested = others ? requested?.union(history.own) : requested
         self.cursor = cursor
         self.end = end
         self.epoch = epoch

@@ -9,12 +9,21 @@ public struct ChannelGrant: Sendable, Hashable {
     public let since: Int64
     /// The position from which the grant is no longer valid; nil while the grant lasts.
     public let until: Int64?
+    /// Whether this is the own channel of another user who was joined into this user.
+    public let isOfJoinedUser: Bool
 
-    public init(channel: ChannelID, role: ChannelRole, since: Int64, until: Int64? = nil) {
+    public init(
+        channel: ChannelID,
+        role: ChannelRole,
+        since: Int64,
+        until: Int64? = nil,
+        isOfJoinedUser: Bool = false
+    ) {
         self.channel = channel
         self.role = role
         self.since = since
         self.until = until
+        self.isOfJoinedUser = isOfJoinedUser
     }
 
     func lasts(at position: Int64) -> Bool { since <= position && until.map { position < $0 } ?? true }
@@ -28,6 +37,8 @@ public struct ChannelGrant: Sendable, Hashable {
 public struct GrantHistory: Sendable {
     /// The channels that the user always holds, without a grant.
     let always: Set<ChannelID>
+    /// The own channels of the user and of the users who were joined into the user, and the channel of every user.
+    let own: Set<ChannelID>
     private let grants: [ChannelID: [ChannelGrant]]
     /// A hash of the user, which cursors contain.
     let reader: UInt64
@@ -35,6 +46,7 @@ public struct GrantHistory: Sendable {
     public init(of user: UUID, _ grants: [ChannelGrant]) {
         let own = ChannelID.of(user: user)
         always = [.everyone, own]
+        self.own = always.union(grants.lazy.filter(\.isOfJoinedUser).map(\.channel))
         self.grants = Dictionary(grouping: grants, by: \.channel)
         let bytes = own.uuid.uuid
         reader = [bytes.0, bytes.1, bytes.2, bytes.3].reduce(1) { $0 << 8 | UInt64($1) }

@@ -1,5 +1,5 @@
 package import FoundationEssentials
-import Postgres
+package import Postgres
 package import SyncModel
 
 /// Evaluates the templates and grants of a type for entities that were written under other settings.
@@ -86,55 +86,93 @@ package struct ChannelEvaluation: Sendable {
         return try await pool.transaction { connection in
             let keys = try await keys(of: type.name, organization, after: last, limit, on: connection)
             guard !keys.isEmpty else { return Step() }
-            var tables: [UUID: EntityTable] = [:]
-            let granted = Self.granted(
-                organization: organization,
-                sources: keys.map { GrantSource.entity($0.key).text }
-            )
-            let entities = EntityRows.query(.locking, keys, documentBytes: WorkBounds.bulkContents)
-            let results = try await connection.runByIndex([entities, granted])
-            try EntityRows.loadBounded(results[0], into: &tables, seals)
-            let present = try Self.grants(results[1])
-            let evaluated = Self.read(keys[...], tables).map { _, key in
-                let state = tables[organization]?[key]
-                let isLiving = state.map { !$0.isDeleted && !$0.isUnreadable } ?? false
-                return (key: key, state: state, placed: isLiving ? state?.placed(by: type.channelRules, key) : nil)
-            }
-            let changed = evaluated.compactMap { key, _, placed in
-                let granted = Set(placed?.grants ?? [])
-                return granted == present[Self.source(of: key)] ?? [] ? nil : granted
-            }
-            let holders = try await Self.holders(of: changed, in: organization, on: connection)
-            var step = Step()
-            var writes: [(key: EntityKey, state: EntityState)] = []
-            var changes = ChannelChanges()
-            for (key, state, placed) in evaluated
-            where changes.grants < WorkBounds.groupGrants && changes.stays < WorkBounds.groupStays {
-                step.examined += 1
-                step.next = key.id
-                guard let state, var placed else {
-                    if state?.isDeleted == false { step.unreadable += 1 }
-                    continue
-                }
-                let before = present[Self.source(of: key)] ?? []
-                var granted = Set(placed.grants ?? [])
-                if granted != before { granted = Set(granted.compactMap { $0.granted(to: holders[$0.holder]) }) }
-                // an empty list ends the grants that the entity no longer makes
-                placed.grants = granted == before ? nil : placed.grants ?? []
-                guard placed.channels != state.stored?.channels || placed.grants != nil else { continue }
-                writes.append((key, placed))
-                changes += ChannelChanges(stays: placed.stays.count)
-                if placed.grants != nil { changes += ChannelChanges(from: before, to: granted) }
-            }
+            var step = try await evaluate(keys[...], type, seals, now: moment, on: connection)
             if keys.count < limit, step.examined == keys.count { step.next = nil }
-            step.written = writes.count
-            if !writes.isEmpty {
-                let changes: [EntityRows.Writes] = [(organization, writes)]
-                let queries = [EntityRows.raiseFeeds(changes)] + (try EntityRows.write(changes, now: moment, seals))
-                metrics.count(queries, try await connection.run(queries))
-            }
             return step
         }
+    }
+
+    /// Evaluates entities whose owner has changed, in the transaction that changes it.
+    ///
+    /// The transaction has already locked the entities. Documents that cannot be decrypted are not evaluated.
+    package func evaluate(
+        _ keys: [EntityKey],
+        ofChangedOwnersIn organization: UUID,
+        _ seal: Seal,
+        on connection: Connection
+    ) async throws {
+        let types = try await catalog.entry(organization).types
+        let (seals, moment) = (SealTable([organization: seal]), now())
+        for (name, keys) in Dictionary(grouping: keys, by: \.type) {
+            guard let type = types[name], type.channelRules?.dependOnOwner == true else { continue }
+            var rest = keys.map { (organization: organization, key: $0) }[...]
+            while !rest.isEmpty {
+                let step = try await evaluate(rest, type, seals, now: moment, on: connection)
+                metrics.count(step)
+                rest = rest.dropFirst(max(step.examined, 1))
+            }
+        }
+    }
+
+    /// Evaluates the first of some entities of an organization, up to the bounds of a step.
+    ///
+    /// Tombstones are evaluated only if they were written when the type had no channels: they leave the channel that
+    /// represents the type's former visibility, so that devices that saw the entities get `removed`.
+    private func evaluate(
+        _ keys: ArraySlice<EntityRows.Key>,
+        _ type: EntityType,
+        _ seals: SealTable,
+        now moment: Timestamp,
+        on connection: Connection
+    ) async throws -> Step {
+        guard let organization = keys.first?.organization else { return Step() }
+        var tables: [UUID: EntityTable] = [:]
+        let granted = Self.granted(
+            organization: organization,
+            sources: keys.map { GrantSource.entity($0.key).text }
+        )
+        let entities = EntityRows.query(.locking, Array(keys), documentBytes: WorkBounds.bulkContents)
+        let results = try await connection.runByIndex([entities, granted])
+        try EntityRows.loadBounded(results[0], into: &tables, seals)
+        let present = try Self.grants(results[1])
+        let evaluated = Self.read(keys, tables).map { _, key in
+            let state = tables[organization]?[key]
+            let isLost = state.map { $0.isUnreadable || $0.isDeleted && $0.stored?.channels != nil } ?? true
+            return (key: key, state: state, placed: isLost ? nil : state?.placed(by: type.channelRules, key))
+        }
+        let changed = evaluated.compactMap { key, _, placed in
+            let granted = Set(placed?.grants ?? [])
+            return granted == present[Self.source(of: key)] ?? [] ? nil : granted
+        }
+        let holders = try await Self.holders(of: changed, in: organization, on: connection)
+        var step = Step()
+        var writes: [(key: EntityKey, state: EntityState)] = []
+        var changes = ChannelChanges()
+        for (key, state, placed) in evaluated
+        where changes.grants < WorkBounds.groupGrants && changes.stays < WorkBounds.groupStays {
+            step.examined += 1
+            step.next = key.id
+            guard let state, var placed else {
+                if state?.isDeleted == false { step.unreadable += 1 }
+                continue
+            }
+            let before = present[Self.source(of: key)] ?? []
+            var granted = Set(placed.grants ?? [])
+            if granted != before { granted = Set(granted.compactMap { $0.granted(to: holders[$0.holder]) }) }
+            // an empty list ends the grants that the entity no longer makes
+            placed.grants = granted == before ? nil : placed.grants ?? []
+            guard placed.channels != state.stored?.channels || placed.grants != nil else { continue }
+            writes.append((key, placed))
+            changes += ChannelChanges(stays: placed.stays.count)
+            if placed.grants != nil { changes += ChannelChanges(from: before, to: granted) }
+        }
+        step.written = writes.count
+        if !writes.isEmpty {
+            let changes: [EntityRows.Writes] = [(organization, writes)]
+            let queries = [EntityRows.raiseFeeds(changes)] + (try EntityRows.write(changes, now: moment, seals))
+            metrics.count(queries, try await connection.run(queries))
+        }
+        return step
     }
 
     private func keys(

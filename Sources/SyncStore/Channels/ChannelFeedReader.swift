@@ -110,7 +110,8 @@ package final class ChannelFeedReader: Sendable {
                     channel: ChannelID(channel),
                     role: try row.choice("role"),
                     since: try row.read("since"),
-                    until: try row.read("until")
+                    until: try row.read("until"),
+                    isOfJoinedUser: try row.read("is_of_joined_user")
                 )
             )
         }

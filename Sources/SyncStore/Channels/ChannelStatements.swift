@@ -320,10 +320,11 @@ package enum ChannelStatements {
         "channels_history",
         ["organization", "user"],
         """
-        SELECT f.epoch, f.last_position, g.channel, g.role, g.since, g.until
+        SELECT f.epoch, f.last_position, g.channel, g.role, g.since, g.until, g.is_of_joined_user
         FROM feeds f
         LEFT JOIN LATERAL (
-            SELECT x.channel, x.role, x.since, x.until FROM channel_grants x
+            SELECT x.channel, x.role, x.since, x.until, x.source LIKE 'user %' AS is_of_joined_user
+            FROM channel_grants x
             WHERE x.organization_id = :organization AND x.user_id = :user
             OFFSET 0
         ) g ON true

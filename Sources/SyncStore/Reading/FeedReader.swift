@@ -97,7 +97,7 @@ struct FeedReader: Sendable {
     static func expired(snapshot: String) -> Problem {
         var problem = Problem(
             .cursorExpired,
-            "deletions since this cursor are no longer stored; start over from the path in `snapshot`"
+            "changes since this cursor are no longer available; start over from the path in `snapshot`"
         )
         problem.snapshot = snapshot
         return problem

@@ -94,7 +94,7 @@ package enum UserMoves {
     )
 
     /// Moves the grants of the merged user (`user`) to the other user (`into`), and grants the merged user's own
-    /// channel to the other user.
+    /// channel to the other user. The own channel is granted even if the organization has no channels yet.
     ///
     /// The grants begin at a new position, so that the devices of both users receive the entities. Grants that have
     /// already ended are not moved, and remain until retention deletes them.
@@ -104,9 +104,7 @@ package enum UserMoves {
         """
         WITH raised AS (
             UPDATE feeds AS f SET last_position = f.last_position + 1
-            WHERE f.organization_id = :organization AND (\(hasChannels) OR EXISTS (
-                SELECT FROM channel_grants x
-                WHERE x.organization_id = :organization AND x.user_id = :user AND x.until IS NULL))
+            WHERE f.organization_id = :organization
             RETURNING f.last_position AS position
         ), moved AS (
             UPDATE channel_grants AS g
@@ -119,12 +117,8 @@ package enum UserMoves {
             'user ' || :user::uuid, r.position, n.name, 'write', r.position
         FROM raised r
         CROSS JOIN (SELECT 'user/' || :user::uuid AS name) n
-        WHERE \(hasChannels)
         """
     )
-
-    private static let hasChannels =
-        "EXISTS (SELECT FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'channels')"
 
     /// SQL for whether users of the organization need not be provisioned by an operator.
     ///

@@ -2,6 +2,7 @@ import Foundation
 import GatewaySupport
 import JSONText
 import NIOHTTP1
+import SyncHTTP
 import SyncModel
 import TestSupport
 import Testing
@@ -10,7 +11,7 @@ import Testing
 @Suite struct ChannelMigrationTests {
     private let fixture: TwoTenantFixture
 
-    init() async throws { fixture = try await TwoTenantFixture(operates: true) }
+    init() async throws { fixture = try await TwoTenantFixture(operates: true) { $0.joinTimeout = .zero } }
 
     private var type: String { fixture.admin + "/entity-types/visit" }
 
@@ -99,6 +100,112 @@ import Testing
         try await evaluated(1)
         #expect(try await pull(bob, &bobs) == ["+" + mine])
         #expect(try await fixture.operate(.GET, held).json?["grants"]?.elements?.count { _ in true } == 0)
+    }
+
+    @Test(arguments: ["organization", "user"])
+    func `owners keep their entities when a type gets the owners' channels`(_ before: String) async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        #expect(try await put(#"{"visibility":"\#(before)"}"#).status == 201)
+        let (mine, gone, theirs) = (
+            try await visit(for: ada), try await visit(for: ada), try await visit(for: bob)
+        )
+        var (adas, bobs): (String?, String?) = (nil, nil)
+        #expect(try await pull(ada, &adas) == ["+" + mine, "+" + gone, "+" + theirs])
+        #expect(try await pull(bob, &bobs).count == (before == "user" ? 0 : 3))
+        #expect(try await ada.push([ada.change("delete", "visit", server: gone)]).statuses == ["succeeded"])
+
+        #expect(try await put(#"{"visibility":"channels","channels":["user/{owner}","team/{/team}"]}"#).status == 200)
+        try await evaluated(1)
+        // all visits were created by Ada; the deletion was before the change
+        #expect(try await pull(ada, &adas) == ["+" + mine, "-" + gone, "+" + theirs])
+        #expect(try await pull(bob, &bobs) == (before == "user" ? [] : ["-" + mine, "-" + gone, "-" + theirs]))
+        #expect(try await ada.push([ada.change("update", "visit", server: mine)]).statuses == ["succeeded"])
+        #expect(try await pull(ada, &adas) == ["+" + mine])
+        var first: String?
+        #expect(try await pull(ada, &first) == ["+" + mine, "+" + theirs])
+    }
+
+    @Test func `devices start over when a type changes between the user's and the organization's visibility`()
+        async throws
+    {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        #expect(try await put(#"{"visibility":"organization"}"#).status == 201)
+        let mine = try await visit(for: ada)
+        var (adas, bobs): (String?, String?) = (nil, nil)
+        #expect(try await pull(ada, &adas) == ["+" + mine])
+        #expect(try await pull(bob, &bobs) == ["+" + mine])
+        for (visibility, isVisible) in [("user", false), ("organization", true)] {
+            #expect(try await put(#"{"visibility":"\#(visibility)"}"#).status == 200)
+            for (worker, cursor) in [(ada, adas), (bob, bobs)] {
+                expectProblem(try await worker.get("/v1/changes?since=\(cursor ?? "")"), .cursorExpired)
+            }
+            (adas, bobs) = (nil, nil)
+            #expect(try await pull(ada, &adas) == ["+" + mine])
+            #expect(try await pull(bob, &bobs) == (isVisible ? ["+" + mine] : []))
+        }
+        #expect(try await put(#"{"visibility":"organization"}"#).status == 200)
+        #expect(try await pull(ada, &adas).isEmpty, "the visibility has not changed")
+    }
+
+    @Test func `a user has the own channel of a user who was joined before there were channels`() async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        _ = try await ada.push([ada.create()])
+        _ = try await bob.push([bob.create()])
+        try await join(ada, into: bob)
+        let settings = #"{"visibility":"channels","channels":["user/{/assignee}","team/{/team}"]}"#
+        #expect(try await put(settings).status == 201)
+        let old = #"{"assignee":\#(ada.user.quoted),"team":"x"}"#
+        let reply = try await fixture.ada.push([bob.create("visit", old)])
+        let id = try #require(reply.results[0]["server_id"]?.string, "\(reply.text)")
+        for query in ["", "?channel=team/a&others=true"] {
+            #expect(try await bob.get("/v1/changes" + query).changes.contains { $0["id"]?.string == id }, "\(query)")
+        }
+    }
+
+    @Test func `a join moves entities to the channels of their new owner`() async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        #expect(try await put(#"{"visibility":"channels","channels":["own/{owner}","user/{owner}"]}"#).status == 201)
+        let mine = try await visit(for: ada)
+        _ = try await bob.push([bob.create()])
+        try await join(ada, into: bob)
+        func count(_ user: UUID) async throws -> Int64? {
+            let path = fixture.admin + "/channels?channel=own/\(user.lowercased)"
+            return try await fixture.operate(.GET, path).json?["entities"]?.int64
+        }
+        #expect(try await count(ada.user) == 0)
+        #expect(try await count(bob.user) == 1)
+        #expect(try await bob.get("/v1/changes").changes.contains { $0["id"]?.string == mine })
+    }
+
+    private func join(_ worker: SyncWorker, into other: SyncWorker) async throws {
+        let path = fixture.admin + "/users/\(worker.user.lowercased)/join"
+        let body = #"{"into":\#(other.user.quoted)}"#
+        var reply = try await fixture.operate(.POST, path, body)
+        fixture.gateway.clock.advance(seconds: 9)
+        reply = try await fixture.operate(.POST, path, body)
+        #expect(reply.json?["state"]?.string == "done", "\(reply.text)")
+    }
+
+    @Test func `an erasure leaves no entity in the channels of the erased user`() async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        let settings = #"{"visibility":"channels","on_erase":"blank_owner","channels":["user/{owner}","team/{/team}"]}"#
+        #expect(try await put(settings).status == 201)
+        let grant = fixture.admin + "/users/\(bob.user.lowercased)/channels"
+        #expect(try await fixture.operate(.PUT, grant, #"{"channel":"team/a","role":"read"}"#).status == 201)
+        let shared = try await visit(for: ada)
+        let own = try await ada.push([ada.create("visit", #"{"title":"Geheimnis"}"#)])
+        let hidden = try #require(own.results[0]["server_id"]?.string)
+        let erase = fixture.admin + "/users/\(ada.user.lowercased)?erase=true"
+        _ = try await fixture.operate(.DELETE, erase)
+        fixture.gateway.clock.advance(seconds: 9)
+        #expect(try await fixture.operate(.DELETE, erase).json?["state"]?.string == "done")
+        #expect(try await fixture.mentions(of: "Geheimnis").filter { $0.value > 0 } == [:])
+        let page = try await bob.get("/v1/changes")
+        #expect(page.changes.contains { $0["id"]?.string == shared && $0["deleted"]?.bool == false }, "\(page.text)")
+        #expect(!page.changes.contains { $0["id"]?.string == hidden })
+        let counted = try await fixture.operate(.GET, fixture.admin + "/channels?channel=user/\(ada.user.lowercased)")
+        // the tombstone remains in its channels
+        #expect(counted.json?["entities"]?.int64 == 1, "\(counted.text)")
     }
 
     @Test func `an operator can read why a user sees an entity or does not see it`() async throws {

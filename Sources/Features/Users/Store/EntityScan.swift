@@ -66,12 +66,15 @@ struct EntityScan {
     /// Entities that the user owns, or wrote last.
     static let named = walking("entity_walk_named", "x.owner_id = :user OR x.updated_by = :user")
 
-    /// Existing entities that the user owns and that no other user sees.
+    /// Existing entities that the user owns, if only owners see entities of the type, or if the owner determines the
+    /// channels of the entity.
     static let unseen = walking(
         "entity_walk_unseen",
         """
         x.owner_id = :user AND NOT x.is_deleted AND x.entity_type = ANY (ARRAY(
-                    SELECT t.name FROM entity_types t WHERE t.organization_id = :organization AND t.visibility = 'user'))
+                    SELECT t.name FROM entity_types t
+                    WHERE t.organization_id = :organization AND (t.visibility = 'user' OR t.visibility = 'channels'
+                        AND (t.channels::text LIKE '%{owner}%' OR t.grants::text LIKE '%{owner}%'))))
         """
     )
 

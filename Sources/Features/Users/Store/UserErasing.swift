@@ -36,6 +36,7 @@ package struct UserErasing: Sendable {
     let catalog: Catalog
     let identities: Identities
     let notifier: ChangeNotifier
+    let evaluation: ChannelEvaluation
     let now: TimeSource
     let failure: StoreFailure
     let logger: Logger
@@ -54,6 +55,7 @@ package struct UserErasing: Sendable {
         catalog = store.catalog
         identities = store.identities
         notifier = store.notifier
+        evaluation = store.channelEvaluation
         participants = store.participants
         tables = store.tables
         rows = ErasedRows(tables)
@@ -358,7 +360,7 @@ package struct UserErasing: Sendable {
             passed: { _ = try await move(erasure, to: .entities, scanned: $0) }
         ) { found in
             for start in stride(from: 0, to: found.count, by: Self.written) {
-                try await write(Array(found[start..<min(start + Self.written, found.count)]), of: lane)
+                try await write(Array(found[start..<min(start + Self.written, found.count)]), of: lane, erasure)
             }
         }
         try await eraseElsewhere(erasure)
@@ -415,12 +417,13 @@ package struct UserErasing: Sendable {
         }
     }
 
-    private func write(_ keys: [EntityKey], of lane: LaneKey) async throws {
+    private func write(_ keys: [EntityKey], of lane: LaneKey, _ erasure: UserErasureRow) async throws {
         let lock = ErasureStatements.lockEntities(
             organization: lane.organization,
             user: lane.user,
             types: keys.map(\.type),
-            ids: keys.map(\.id)
+            ids: keys.map(\.id),
+            own_channels: erasure.users.map { ChannelID.of(user: $0).uuid }
         )
         let moment = now()
         let count = try await catalog.userKeys.fetchingMissingKeys { try await write(lock, of: lane, at: moment) }
@@ -467,6 +470,15 @@ package struct UserErasing: Sendable {
                 feed_end: try raised.read(0, 0, as: Int64.self)
             )
             _ = try await connection.run([follow, write, endGrants])
+            if let seal {
+                let remaining = found.lazy.filter { !$0.goes }.map(\.key)
+                try await evaluation.evaluate(
+                    Array(remaining),
+                    ofChangedOwnersIn: lane.organization,
+                    seal,
+                    on: connection
+                )
+            }
             return found.count
         }
     }

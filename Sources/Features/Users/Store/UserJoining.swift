@@ -34,6 +34,7 @@ package struct UserJoining: Sendable {
     let pool: Pool
     let catalog: Catalog
     let notifier: ChangeNotifier
+    let evaluation: ChannelEvaluation
     private let tables: [StoredTable]
     let rows: MergedRows
     let now: TimeSource
@@ -47,6 +48,7 @@ package struct UserJoining: Sendable {
         pool = store.pool
         catalog = store.catalog
         notifier = store.notifier
+        evaluation = store.channelEvaluation
         tables = store.tables
         rows = MergedRows(tables)
         now = store.now
@@ -212,10 +214,12 @@ package struct UserJoining: Sendable {
 
     private func finish(_ join: UserJoinRow, _ organization: UUID) async throws -> UserJoinRow {
         guard let end = join.feedEnd, join.finishedAt == nil else { return join }
+        let seal = try await catalog.seal(of: organization)
         let scan = EntityScan(pool: pool, organization: organization, user: join.target)
         try await scan.run(EntityScan.unseen, upTo: end) { found in
             for start in stride(from: 0, to: found.count, by: Self.shown) {
-                try await show(Array(found[start..<min(start + Self.shown, found.count)]), join, end, organization)
+                let part = Array(found[start..<min(start + Self.shown, found.count)])
+                try await show(part, join, end, organization, seal)
             }
         }
         notifier.changed([LaneKey(organization: organization, user: join.target)])
@@ -225,8 +229,15 @@ package struct UserJoining: Sendable {
     }
 
     /// Moves entities to the feed's end, so that the target's devices receive the joined user's entities. Without this
-    /// move, they would not receive these entities, because the cursors of both users' devices are past them.
-    private func show(_ keys: [EntityKey], _ join: UserJoinRow, _ end: Int64, _ organization: UUID) async throws {
+    /// move, they would not receive these entities, because the cursors of both users' devices are past them. The
+    /// channels of entities that depend on the owner are evaluated again.
+    private func show(
+        _ keys: [EntityKey],
+        _ join: UserJoinRow,
+        _ end: Int64,
+        _ organization: UUID,
+        _ seal: Seal
+    ) async throws {
         let lock = JoinStatements.lockUnseen(
             organization: organization,
             user: join.target,
@@ -253,6 +264,7 @@ package struct UserJoining: Sendable {
                 feed_end: try raised.read(0, 0, as: Int64.self)
             )
             _ = try await connection.run([follow, show])
+            try await evaluation.evaluate(found, ofChangedOwnersIn: organization, seal, on: connection)
         }
     }
 }

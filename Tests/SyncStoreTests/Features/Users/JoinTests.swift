@@ -501,7 +501,7 @@ import Testing
         try await one.execute("UPDATE user_joins SET finished_at = NULL; UPDATE entities SET feed_position = 1")
         let again = try await one.gateway.store.joining.join(one.user, into: other.user, in: one.organization.id)
         #expect(again?.state == .done)
-        #expect(try await one.gateway.rows("SELECT feed_position::text FROM entities") == ["3"])
+        #expect(try await one.gateway.rows("SELECT feed_position::text FROM entities") == ["4"])
     }
 
     // MARK: - Known users, provisioned users
