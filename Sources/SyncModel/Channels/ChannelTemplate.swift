@@ -89,18 +89,19 @@ public struct ChannelTemplate: Sendable, Hashable {
             case .pointer(let pointer): subject.values(at: pointer.string, limit: most, where: ChannelName.isValid)
             }
         }
-        var room = ChannelName.maximumBytes
-        for part in values { room -= part.lazy.map(\.utf8.count).min() ?? 0 }
+        let shortest = values.map { $0.lazy.map(\.utf8.count).min() ?? 0 }
+        var room = ChannelName.maximumBytes - shortest.reduce(0, +)
         var names = [""]
-        for part in values {
+        for (part, least) in zip(values, shortest) {
             // the shortest values of the parts that follow must fit
-            room += part.lazy.map(\.utf8.count).min() ?? 0
+            room += least
+            let mayRepeat = names.count > 1 && part.count > 1
             var seen: Set<ByteExactString> = []
             var next: [String] = []
             for name in names {
                 for value in part where next.count < most && name.utf8.count + value.utf8.count <= room {
                     let longer = name + value
-                    if seen.insert(ByteExactString(longer)).inserted { next.append(longer) }
+                    if !mayRepeat || seen.insert(ByteExactString(longer)).inserted { next.append(longer) }
                 }
             }
             names = next
@@ -208,18 +209,23 @@ public struct ChannelRules: Sendable, Hashable {
         for grant in grants {
             let names = grant.channels.flatMap { $0.names(of: subject, limit: Self.limitOfGrants) }
             guard let holders = holders(of: grant, subject) else { return nil }
-            for holder in holders {
-                // after the limit is reached, a grant can only strengthen the role of an earlier grant
-                if granted.count == Self.limitOfGrants, grant.role == .read { break }
+            pairs: for holder in holders {
                 for name in names {
+                    guard granted.count < Self.limitOfGrants else { break pairs }
                     let key = GrantedChannel.Key(holder: holder, channel: ByteExactString(name))
                     if let known = places[key] {
                         granted[known].role = max(granted[known].role, grant.role)
-                    } else if granted.count < Self.limitOfGrants {
+                    } else {
                         places[key] = granted.count
                         granted.append(GrantedChannel(to: holder, channel: name, role: grant.role))
                     }
                 }
+            }
+            // after the limit is reached, a grant can only strengthen the role of an earlier grant
+            guard granted.count == Self.limitOfGrants, grant.role == .write else { continue }
+            let (users, channels) = (Set(holders), Set(names.map { ByteExactString($0) }))
+            for (key, place) in places where users.contains(key.holder) && channels.contains(key.channel) {
+                granted[place].role = .write
             }
         }
         return granted

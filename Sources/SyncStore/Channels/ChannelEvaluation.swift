@@ -95,13 +95,15 @@ package struct ChannelEvaluation: Sendable {
     /// Evaluates entities whose owner has changed, in the transaction that changes it.
     ///
     /// The transaction has already locked the entities. Documents that cannot be decrypted are not evaluated.
+    ///
+    /// - Parameter types: the organization's types, read before the transaction.
     package func evaluate(
         _ keys: [EntityKey],
         ofChangedOwnersIn organization: UUID,
+        _ types: [ByteExactString: EntityType],
         _ seal: Seal,
         on connection: Connection
     ) async throws {
-        let types = try await catalog.entry(organization).types
         let (seals, moment) = (SealTable([organization: seal]), now())
         for (name, keys) in Dictionary(grouping: keys, by: \.type) {
             guard let type = types[name], type.channelRules?.dependOnOwner == true else { continue }

@@ -473,8 +473,7 @@ enum IngestStatements {
     )
 
     static let writing = [
-        remember, refresh, settle, forget, park, unpark,
-        postpone, postponeEntities, deferFollowers, wakeNext, useRequests,
-        markEntities, touchTokens,
+        remember, refresh, settle, forget, park, unpark, postpone, postponeEntities, deferFollowers, wakeNext,
+        useRequests, markEntities, touchTokens,
     ]
 }

@@ -46,7 +46,7 @@ extension Administration {
         guard try await self.organization(organization) != nil else { return nil }
         let moment = now()
         do {
-            let results = try await pool.transaction { connection in
+            let (results, isExpiring) = try await pool.transaction { connection in
                 let (known, next, hasUpstream) = try await Self.change(update, name, in: organization, on: connection)
                 try update.checkRoutes(of: next)
                 let evaluation =
@@ -70,10 +70,10 @@ extension Administration {
                         Query(Self.getTypeStatement, Self.key(name, in: organization)),
                     ] + evaluation + (isExpiring ? [Self.expireCursors(organization: organization)] : [])
                 )
-                return Array(results.dropFirst(salt.count))
+                return (Array(results.dropFirst(salt.count)), isExpiring)
             }
             catalog.invalidate(organization)
-            store.notifier.changed(organization)
+            if isExpiring { store.notifier.changed(organization) }
             if let changed = try results[1].read(EntityTypeRow.read).first {
                 return (results[0].affected > 0, changed)
             }

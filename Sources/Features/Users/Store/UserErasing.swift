@@ -435,6 +435,7 @@ package struct UserErasing: Sendable {
         // master key does not matter
         catalog.invalidate(lane.organization)
         let seal = try? await catalog.seal(of: lane.organization)
+        let types = seal == nil ? [:] : try await catalog.entry(lane.organization).types
         return try await pool.transaction { connection in
             let locked = try await connection.runByIndex(lock)
             let found = try locked.read { row in
@@ -475,6 +476,7 @@ package struct UserErasing: Sendable {
                 try await evaluation.evaluate(
                     Array(remaining),
                     ofChangedOwnersIn: lane.organization,
+                    types,
                     seal,
                     on: connection
                 )

@@ -245,10 +245,13 @@ package struct UserJoining: Sendable {
             ids: keys.map(\.id),
             feed_end: end
         )
+        let types = try await catalog.entry(organization).types
         try await pool.transaction { connection in
             let locked = try await connection.runByIndex(lock)
             let found = try locked.read { try $0.entityKey() }
             guard !found.isEmpty else { return }
+            // documents are read before the feed is locked
+            try await evaluation.evaluate(found, ofChangedOwnersIn: organization, types, seal, on: connection)
             let raise = JoinStatements.raiseFeed(organization: organization, count: Int64(found.count))
             let raised = try await connection.run(raise)
             let show = JoinStatements.show(
@@ -264,7 +267,6 @@ package struct UserJoining: Sendable {
                 feed_end: try raised.read(0, 0, as: Int64.self)
             )
             _ = try await connection.run([follow, show])
-            try await evaluation.evaluate(found, ofChangedOwnersIn: organization, seal, on: connection)
         }
     }
 }
