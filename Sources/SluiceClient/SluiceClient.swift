@@ -238,16 +238,19 @@ public final class SluiceClient: Sendable {
     /// A repeated call immediately retries blocked work. For example, the token may be valid now, or the organization
     /// may no longer be suspended.
     public func resume() {
-        running.withLock { running in
-            if running.isOn { return }
+        let isRepeated = running.withLock { running in
+            if running.isOn { return true }
             running.isOn = true
             hub.setSuspended(false)
             // the previous task must end first, even if the app changes quickly between foreground and background
             let previous = running.task
             let (worker, listener, bell) = (worker, EventListener(self), bell)
             let monitor = configuration.networkMonitor
-            running.task = Task { [weak self] in
+            running.task = Task { [weak self, gateway] in
                 await previous?.value
+                // before the first turn: otherwise, this would end the pause after a failure of that turn
+                await gateway.tokens.forget()
+                await worker.endBackOff()
                 await withTaskGroup(of: Void.self) { group in
                     group.addTask { await worker.run() }
                     if let listener { group.addTask { await listener.run() } }
@@ -259,7 +262,9 @@ public final class SluiceClient: Sendable {
                 }
                 self?.showSuspension()
             }
+            return false
         }
+        guard isRepeated else { return }
         Task { [worker, bell, gateway] in
             await gateway.tokens.forget()
             await worker.endBackOff()

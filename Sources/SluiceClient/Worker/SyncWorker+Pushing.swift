@@ -277,6 +277,16 @@ extension SyncWorker {
         guard isStoppedDue else { return }
         stoppedAskedAt = .now
         areOthersWanted = false
+        do {
+            try await readStopped()
+        } catch let stop as Stop {
+            // another attempt follows after a minute; until then, failures here do not prevent checks of open mutations
+            stoppedAskedAt = ContinuousClock.now.advanced(by: .seconds(60) - Self.stoppedInterval)
+            throw stop
+        }
+    }
+
+    private func readStopped() async throws {
         try await readReused()
         for id in try await write({ db, _ in try FailedWrite.acceptedButFailed(db) }) {
             guard case .ok(let answer) = try await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")),

@@ -51,6 +51,8 @@ actor SyncWorker {
     /// The back-offs of single stages, which failed while the gateway answered requests of other stages.
     private var setbacks: [Stage: BackOff] = [:]
     private var stage = Stage.register
+    /// Whether the gateway has answered a request of the present stage.
+    private var isAnswered = false
     /// Whether a deadline interrupted the check of open mutations in the last turn. If so, the next turn pulls before
     /// the check, so that a long check does not delay changes.
     private var isPullFirst = false
@@ -75,6 +77,8 @@ actor SyncWorker {
     /// The time of the last request for writes that wait for a decision. The decision may be made elsewhere: by an
     /// operator, on another device, or on this device before the device was restored.
     var stoppedAskedAt: ContinuousClock.Instant?
+    /// The time between two of these requests.
+    static let stoppedInterval = Duration.seconds(900)
     /// Whether another device may have a write that needs a decision.
     var areOthersWanted = false
     /// The time at which the lease was last taken or renewed.
@@ -223,6 +227,7 @@ actor SyncWorker {
         isPullFirst = false
         for stage in order where setbacks[stage]?.remaining == nil {
             self.stage = stage
+            isAnswered = false
             do {
                 switch stage {
                 case .register: try await register()
@@ -231,7 +236,8 @@ actor SyncWorker {
                 case .recheck: try await recheck()
                 case .pull: try await pull()
                 }
-                noteProgress()
+                // a stage that had no request to send does not show that the gateway is available
+                if isAnswered { noteProgress() } else { setbacks[stage] = nil }
             } catch let stop as Stop {
                 if stop.isForAll { return end(with: stop) }
                 if case .again(let trouble) = stop { noteSetback(trouble) }
@@ -364,16 +370,21 @@ actor SyncWorker {
         }
         switch reply {
         case .ok(let json):
-            outage = BackOff()
+            noteAnswer()
             return .ok(json)
         case .again(let trouble): throw Stop.again(trouble)
         case .unauthorized(let trouble): throw Stop.blocked(.token(trouble.text))
         case .refused(let problem):
             if problem.isErasure { throw try await wiped(for: problem) }
             if problem.status == 403 { throw Stop.blocked(.refused(problem)) }
-            outage = BackOff()
+            noteAnswer()
             return .refused(problem)
         }
+    }
+
+    private func noteAnswer() {
+        outage = BackOff()
+        isAnswered = true
     }
 
     /// Deletes the user's data from the phone, as a sign-out does. Pending writes are deleted, too, because the gateway
@@ -425,7 +436,7 @@ actor SyncWorker {
     /// Whether the states of writes that wait for a decision must be checked. This is the case every quarter of an
     /// hour, and whenever all mutations are checked.
     var isStoppedDue: Bool {
-        areOthersWanted || stoppedAskedAt.map { $0.advanced(by: .seconds(900)) <= turnBegan } ?? true
+        areOthersWanted || stoppedAskedAt.map { $0.advanced(by: Self.stoppedInterval) <= turnBegan } ?? true
     }
 
     /// - Parameters:

@@ -7,12 +7,12 @@ import Testing
 
 /// The pauses of a phone whose gateway fails for a while.
 @Suite struct BackOffTests {
-    /// The most attempts in an outage that began at some time. The first turn may attempt a push and a pull.
+    /// The most attempts in an outage that began at some time.
     private static func attempts(since start: ContinuousClock.Instant) -> Int {
         var rest = start.duration(to: .now)
-        var attempts = 2
+        var attempts = 1
         while true {
-            rest -= .seconds(BackOff.seconds(failures: attempts - 1, random: 0))
+            rest -= .seconds(BackOff.seconds(failures: attempts, random: 0))
             guard rest > .zero else { return attempts }
             attempts += 1
         }
