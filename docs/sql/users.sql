@@ -848,24 +848,34 @@ RETURNING e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.w
 
 -- erase_lock_entities
 -- Locks entities in the given order, if the user owns them or wrote them last
--- $1 organization, $2 user, $3 types, $4 ids, $5 own_channels
-SELECT e.entity_type, e.id, g.goes,
-    CASE WHEN NOT g.goes AND e.owner_id = $2 AND e.document::text ~ '^"sluice-sealed:1:[0-9]+[.]' THEN e.document END
-        AS document
-FROM unnest($3::text[], $4::text[]) AS k (entity_type, id)
-CROSS JOIN LATERAL (
-    SELECT x.entity_type, x.id, x.owner_id, x.is_deleted, x.document, x.channels FROM entities x
-    WHERE x.organization_id = $1 AND x.entity_type = k.entity_type AND x.id = k.id
-        AND (x.owner_id = $2 OR x.updated_by = $2)
-    FOR UPDATE
-) e
-CROSS JOIN LATERAL (
-    SELECT e.owner_id = $2 AND NOT e.is_deleted AND coalesce((
-        SELECT t.on_erase = 'delete' OR t.visibility = 'user' OR t.visibility = 'channels'
-            AND coalesce(cardinality(e.channels) > 0 AND e.channels <@ $5::uuid[], false)
-        FROM entity_types t
-        WHERE t.organization_id = $1 AND t.name = e.entity_type), true) AS goes
-) g;
+-- $1 organization, $2 user, $3 types, $4 ids, $5 own_channels, $6 bytes
+SELECT r.entity_type, r.id, r.goes, CASE WHEN NOT r.is_beyond_bytes THEN r.document END AS document,
+    r.is_beyond_bytes
+FROM (
+    SELECT s.*, coalesce(sum(octet_length(s.document::text)) OVER (
+        ORDER BY s.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) >= $6 AS is_beyond_bytes
+    FROM (
+        SELECT e.entity_type, e.id, g.goes, k.place,
+            CASE WHEN NOT g.goes AND e.owner_id = $2 AND e.document::text ~ '^"sluice-sealed:1:[0-9]+[.]'
+                THEN e.document END AS document
+        FROM unnest($3::text[], $4::text[]) WITH ORDINALITY AS k (entity_type, id, place)
+        CROSS JOIN LATERAL (
+            SELECT x.entity_type, x.id, x.owner_id, x.is_deleted, x.document, x.channels FROM entities x
+            WHERE x.organization_id = $1 AND x.entity_type = k.entity_type AND x.id = k.id
+                AND (x.owner_id = $2 OR x.updated_by = $2)
+            FOR UPDATE
+        ) e
+        CROSS JOIN LATERAL (
+            SELECT e.owner_id = $2 AND NOT e.is_deleted AND coalesce((
+                SELECT t.on_erase = 'delete' OR t.visibility = 'user' OR t.visibility = 'channels'
+                    AND coalesce(cardinality(e.channels) > 0 AND e.channels <@ $5::uuid[], false)
+                FROM entity_types t
+                WHERE t.organization_id = $1 AND t.name = e.entity_type), true) AS goes
+        ) g
+        OFFSET 0
+    ) s
+) r
+ORDER BY r.place;
 
 -- erase_write_entities
 -- Deletes locked entities, or removes the user from them

@@ -17,6 +17,22 @@ package struct ChannelEvaluation: Sendable {
         package var next: String?
     }
 
+    /// A change of the owner of entities.
+    package struct OwnerChange: Sendable {
+        private let former: UUID
+        private let new: UUID
+
+        package init(from former: UUID, to new: UUID) { (self.former, self.new) = (former, new) }
+
+        /// Client ids belong to the owner, so an entity loses its client id with its owner.
+        func applied(to state: EntityState) -> EntityState {
+            guard state.owner == former else { return state }
+            var state = state
+            (state.owner, state.clientID) = (new, nil)
+            return state
+        }
+    }
+
     /// The effects that an evaluation under other settings would have.
     package struct Preview: Sendable {
         /// The number of living entities of the type.
@@ -86,34 +102,37 @@ package struct ChannelEvaluation: Sendable {
         return try await pool.transaction { connection in
             let keys = try await keys(of: type.name, organization, after: last, limit, on: connection)
             guard !keys.isEmpty else { return Step() }
-            var step = try await evaluate(keys[...], type, seals, now: moment, on: connection)
+            var step = try await evaluate(keys[...], [ByteExactString(type.name): type], seals, now: moment, on: connection)
             if keys.count < limit, step.examined == keys.count { step.next = nil }
             return step
         }
     }
 
-    /// Evaluates entities whose owner has changed, in the transaction that changes it.
+    /// Evaluates the first of some entities whose owner changes, in the transaction that changes it.
     ///
-    /// The transaction has already locked the entities. Documents that cannot be decrypted are not evaluated.
+    /// The transaction has locked the entities, but has not yet raised the feed, because documents are read here. At
+    /// most one step's work is done. Documents that cannot be decrypted are not evaluated.
     ///
-    /// - Parameter types: the organization's types, read before the transaction.
+    /// - Parameters:
+    ///   - types: the organization's types, read before the transaction.
+    ///   - change: the former and the new owner, if the transaction writes the new owner later.
+    /// - Returns: the number of keys from the start that need no further evaluation, at least one.
     package func evaluate(
         _ keys: [EntityKey],
         ofChangedOwnersIn organization: UUID,
         _ types: [ByteExactString: EntityType],
         _ seal: Seal,
+        change: OwnerChange? = nil,
         on connection: Connection
-    ) async throws {
-        let (seals, moment) = (SealTable([organization: seal]), now())
-        for (name, keys) in Dictionary(grouping: keys, by: \.type) {
-            guard let type = types[name], type.channelRules?.dependOnOwner == true else { continue }
-            var rest = keys.map { (organization: organization, key: $0) }[...]
-            while !rest.isEmpty {
-                let step = try await evaluate(rest, type, seals, now: moment, on: connection)
-                metrics.count(step)
-                rest = rest.dropFirst(max(step.examined, 1))
-            }
-        }
+    ) async throws -> Int {
+        let places = keys.indices.filter { types[keys[$0].type]?.channelRules?.dependOnOwner == true }
+        guard !places.isEmpty else { return keys.count }
+        let part = places.prefix(Self.limit).map { (organization: organization, key: keys[$0]) }
+        let seals = SealTable([organization: seal])
+        let step = try await evaluate(part[...], types, seals, change, now: now(), on: connection)
+        metrics.count(step)
+        let examined = max(step.examined, 1)
+        return examined < places.count ? places[examined] : keys.count
     }
 
     /// Evaluates the first of some entities of an organization, up to the bounds of a step.
@@ -122,8 +141,9 @@ package struct ChannelEvaluation: Sendable {
     /// represents the type's former visibility, so that devices that saw the entities get `removed`.
     private func evaluate(
         _ keys: ArraySlice<EntityRows.Key>,
-        _ type: EntityType,
+        _ types: [ByteExactString: EntityType],
         _ seals: SealTable,
+        _ change: OwnerChange? = nil,
         now moment: Timestamp,
         on connection: Connection
     ) async throws -> Step {
@@ -138,9 +158,9 @@ package struct ChannelEvaluation: Sendable {
         try EntityRows.loadBounded(results[0], into: &tables, seals)
         let present = try Self.grants(results[1])
         let evaluated = Self.read(keys, tables).map { _, key in
-            let state = tables[organization]?[key]
+            let state = tables[organization]?[key].map { change?.applied(to: $0) ?? $0 }
             let isLost = state.map { $0.isUnreadable || $0.isDeleted && $0.stored?.channels != nil } ?? true
-            return (key: key, state: state, placed: isLost ? nil : state?.placed(by: type.channelRules, key))
+            return (key: key, state: state, placed: isLost ? nil : state?.placed(by: types[key.type]?.channelRules, key))
         }
         let changed = evaluated.compactMap { key, _, placed in
             let granted = Set(placed?.grants ?? [])

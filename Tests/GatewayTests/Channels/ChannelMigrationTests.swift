@@ -208,6 +208,32 @@ import Testing
         #expect(counted.json?["entities"]?.int64 == 1, "\(counted.text)")
     }
 
+    @Test func `joins and erasures evaluate more documents than one transaction may read`() async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        let settings = #"{"visibility":"channels","on_erase":"blank_owner","channels":["user/{owner}","own/{owner}","team/a"]}"#
+        #expect(try await put(settings).status == 201)
+        _ = try await bob.push([bob.create()])
+        let document = #"{"text":"\#(String(repeating: "x", count: 200_000))"}"#
+        let count = WorkBounds.bulkContents / document.utf8.count + 2
+        for start in stride(from: 0, to: count, by: 4) {
+            let reply = try await ada.push((start..<min(start + 4, count)).map { _ in ada.create("visit", document) })
+            #expect(reply.statuses.allSatisfy { $0 == "succeeded" }, "\(reply.text.prefix(1_000))")
+        }
+        func entities(_ channel: String) async throws -> Int? {
+            let path = fixture.admin + "/channels?channel=\(channel)"
+            return try await fixture.operate(.GET, path).json?["entities"]?.int64.map(Int.init)
+        }
+        try await join(ada, into: bob)
+        #expect(try await entities("own/\(ada.user.lowercased)") == 0)
+        #expect(try await entities("own/\(bob.user.lowercased)") == count)
+        let erase = fixture.admin + "/users/\(bob.user.lowercased)?erase=true"
+        _ = try await fixture.operate(.DELETE, erase)
+        fixture.gateway.clock.advance(seconds: 9)
+        #expect(try await fixture.operate(.DELETE, erase).json?["state"]?.string == "done")
+        #expect(try await entities("own/\(bob.user.lowercased)") == 0)
+        #expect(try await entities("team/a") == count)
+    }
+
     @Test func `an operator can read why a user sees an entity or does not see it`() async throws {
         let bob = fixture.bob
         let channels = #"{"visibility":"channels","channels":["user/{/assignee}","team/{/team}"]}"#

@@ -43,29 +43,42 @@ enum ErasureStatements {
     /// For entities that are not deleted, it also returns documents that are sealed with the user's key. Such a document
     /// was written while the visibility of its type was `user`, and the visibility was changed later.
     ///
-    /// - Parameter own_channels: the user's own channels. An entity in no other channel is deleted, like an entity of a
-    ///   type with the visibility `user`.
+    /// - Parameters:
+    ///   - own_channels: the user's own channels. An entity in no other channel is deleted, like an entity of a type
+    ///     with the visibility `user`.
+    ///   - bytes: the limit of the documents in total. Entities after the document that reaches the limit are marked,
+    ///     and a later transaction writes them.
     static let lockEntities = Statement(
         "erase_lock_entities",
-        ["organization", "user", "types", "ids", "own_channels"],
+        ["organization", "user", "types", "ids", "own_channels", "bytes"],
         """
-        SELECT e.entity_type, e.id, g.goes,
-            CASE WHEN NOT g.goes AND e.owner_id = :user AND e.document::text ~ '^"sluice-sealed:1:[0-9]+[.]' THEN e.document END
-                AS document
-        FROM unnest(:types::text[], :ids::text[]) AS k (entity_type, id)
-        CROSS JOIN LATERAL (
-            SELECT x.entity_type, x.id, x.owner_id, x.is_deleted, x.document, x.channels FROM entities x
-            WHERE x.organization_id = :organization AND x.entity_type = k.entity_type AND x.id = k.id
-                AND (x.owner_id = :user OR x.updated_by = :user)
-            FOR UPDATE
-        ) e
-        CROSS JOIN LATERAL (
-            SELECT e.owner_id = :user AND NOT e.is_deleted AND coalesce((
-                SELECT t.on_erase = 'delete' OR t.visibility = 'user' OR t.visibility = 'channels'
-                    AND coalesce(cardinality(e.channels) > 0 AND e.channels <@ :own_channels::uuid[], false)
-                FROM entity_types t
-                WHERE t.organization_id = :organization AND t.name = e.entity_type), true) AS goes
-        ) g
+        SELECT r.entity_type, r.id, r.goes, CASE WHEN NOT r.is_beyond_bytes THEN r.document END AS document,
+            r.is_beyond_bytes
+        FROM (
+            SELECT s.*, coalesce(sum(octet_length(s.document::text)) OVER (
+                ORDER BY s.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) >= :bytes AS is_beyond_bytes
+            FROM (
+                SELECT e.entity_type, e.id, g.goes, k.place,
+                    CASE WHEN NOT g.goes AND e.owner_id = :user AND e.document::text ~ '^"sluice-sealed:1:[0-9]+[.]'
+                        THEN e.document END AS document
+                FROM unnest(:types::text[], :ids::text[]) WITH ORDINALITY AS k (entity_type, id, place)
+                CROSS JOIN LATERAL (
+                    SELECT x.entity_type, x.id, x.owner_id, x.is_deleted, x.document, x.channels FROM entities x
+                    WHERE x.organization_id = :organization AND x.entity_type = k.entity_type AND x.id = k.id
+                        AND (x.owner_id = :user OR x.updated_by = :user)
+                    FOR UPDATE
+                ) e
+                CROSS JOIN LATERAL (
+                    SELECT e.owner_id = :user AND NOT e.is_deleted AND coalesce((
+                        SELECT t.on_erase = 'delete' OR t.visibility = 'user' OR t.visibility = 'channels'
+                            AND coalesce(cardinality(e.channels) > 0 AND e.channels <@ :own_channels::uuid[], false)
+                        FROM entity_types t
+                        WHERE t.organization_id = :organization AND t.name = e.entity_type), true) AS goes
+                ) g
+                OFFSET 0
+            ) s
+        ) r
+        ORDER BY r.place
         """
     )
 

@@ -360,7 +360,7 @@ package struct UserErasing: Sendable {
             passed: { _ = try await move(erasure, to: .entities, scanned: $0) }
         ) { found in
             for start in stride(from: 0, to: found.count, by: Self.written) {
-                try await write(Array(found[start..<min(start + Self.written, found.count)]), of: lane, erasure)
+                try await write(found[start..<min(start + Self.written, found.count)], of: lane, erasure)
             }
         }
         try await eraseElsewhere(erasure)
@@ -417,71 +417,103 @@ package struct UserErasing: Sendable {
         }
     }
 
-    private func write(_ keys: [EntityKey], of lane: LaneKey, _ erasure: UserErasureRow) async throws {
-        let lock = ErasureStatements.lockEntities(
-            organization: lane.organization,
-            user: lane.user,
-            types: keys.map(\.type),
-            ids: keys.map(\.id),
-            own_channels: erasure.users.map { ChannelID.of(user: $0).uuid }
-        )
-        let moment = now()
-        let count = try await catalog.userKeys.fetchingMissingKeys { try await write(lock, of: lane, at: moment) }
-        if count > 0 { notifier.changed([lane]) }
+    private func write(_ keys: ArraySlice<EntityKey>, of lane: LaneKey, _ erasure: UserErasureRow) async throws {
+        var rest = keys
+        while !rest.isEmpty {
+            let lock = ErasureStatements.lockEntities(
+                organization: lane.organization,
+                user: lane.user,
+                types: rest.map(\.type),
+                ids: rest.map(\.id),
+                own_channels: erasure.users.map { ChannelID.of(user: $0).uuid },
+                bytes: WorkBounds.bulkContents
+            )
+            let moment = now()
+            let written = try await catalog.userKeys.fetchingMissingKeys { try await write(lock, of: lane, at: moment) }
+            if written.count > 0 { notifier.changed([lane]) }
+            rest = written.next.map { next in rest.drop { $0 != next } } ?? []
+        }
     }
 
-    private func write(_ lock: Query, of lane: LaneKey, at moment: Timestamp) async throws -> Int {
+    /// Deletes locked entities, or removes the user from them, up to the first entity that exceeds a bound of the
+    /// transaction.
+    ///
+    /// - Returns: the number of written entities, and the entity with which the next transaction begins.
+    private func write(
+        _ lock: Query,
+        of lane: LaneKey,
+        at moment: Timestamp
+    ) async throws -> (count: Int, next: EntityKey?) {
         // the newest keys are needed to decrypt documents that are kept; if there are no such documents, a missing
         // master key does not matter
         catalog.invalidate(lane.organization)
         let seal = try? await catalog.seal(of: lane.organization)
         let types = seal == nil ? [:] : try await catalog.entry(lane.organization).types
         return try await pool.transaction { connection in
-            let locked = try await connection.runByIndex(lock)
-            let found = try locked.read { row in
-                (
-                    key: try row.entityKey(), goes: try row.read("goes", as: Bool.self),
-                    document: try row.read("document", as: [UInt8]?.self)
-                )
-            }
-            guard !found.isEmpty else { return 0 }
-            let kept = found.compactMap { one in one.document.map { (one.key, $0) } }
-            try await keep(kept, of: lane, seal, on: connection)
-            let raise = JoinStatements.raiseFeed(organization: lane.organization, count: Int64(found.count))
-            let raised = try await connection.run(raise)
-            let write = ErasureStatements.writeEntities(
-                organization: lane.organization,
-                user: lane.user,
-                types: found.map(\.key.type),
-                ids: found.map(\.key.id),
-                goes: found.map(\.goes),
-                feed_end: try raised.read(0, 0, as: Int64.self),
-                no_user: UUID.least,
-                now: moment
-            )
-            let follow = ChannelStatements.follow(
-                organization: lane.organization,
-                types: found.map(\.key.type),
-                ids: found.map(\.key.id),
-                feed_end: try raised.read(0, 0, as: Int64.self)
-            )
-            let endGrants = ChannelStatements.endGrantsOfDeleted(
-                organization: lane.organization,
-                sources: found.filter(\.goes).map { GrantSource.entity($0.key).text },
-                feed_end: try raised.read(0, 0, as: Int64.self)
-            )
-            _ = try await connection.run([follow, write, endGrants])
+            let all = try await connection.runByIndex(lock).read(LockedEntity.init)
+            var found = all.prefix { !$0.isBeyondBytes }
+            try await keep(found.compactMap { one in one.document.map { (one.key, $0) } }, of: lane, seal, on: connection)
             if let seal {
-                let remaining = found.lazy.filter { !$0.goes }.map(\.key)
-                try await evaluation.evaluate(
-                    Array(remaining),
+                let remaining = found.filter { !$0.isDeleted }.map(\.key)
+                let count = try await evaluation.evaluate(
+                    remaining,
                     ofChangedOwnersIn: lane.organization,
                     types,
                     seal,
+                    change: ChannelEvaluation.OwnerChange(from: lane.user, to: UUID.least),
                     on: connection
                 )
+                if count < remaining.count { found = found.prefix { $0.key != remaining[count] } }
             }
-            return found.count
+            guard !found.isEmpty else { return (0, nil) }
+            try await write(found, of: lane, at: moment, on: connection)
+            return (found.count, all.dropFirst(found.count).first?.key)
+        }
+    }
+
+    private func write(
+        _ found: ArraySlice<LockedEntity>,
+        of lane: LaneKey,
+        at moment: Timestamp,
+        on connection: Connection
+    ) async throws {
+        let raise = JoinStatements.raiseFeed(organization: lane.organization, count: Int64(found.count))
+        let end: Int64 = try await connection.run(raise).read(0, 0)
+        let (types, ids) = (found.map(\.key.type), found.map(\.key.id))
+        let follow = ChannelStatements.follow(organization: lane.organization, types: types, ids: ids, feed_end: end)
+        let write = ErasureStatements.writeEntities(
+            organization: lane.organization,
+            user: lane.user,
+            types: types,
+            ids: ids,
+            goes: found.map(\.isDeleted),
+            feed_end: end,
+            no_user: UUID.least,
+            now: moment
+        )
+        let endGrants = ChannelStatements.endGrantsOfDeleted(
+            organization: lane.organization,
+            sources: found.filter(\.isDeleted).map { GrantSource.entity($0.key).text },
+            feed_end: end
+        )
+        _ = try await connection.run([follow, write, endGrants])
+    }
+
+    /// A row of ``ErasureStatements/lockEntities``.
+    private struct LockedEntity {
+        let key: EntityKey
+        /// Whether the erasure deletes the entity.
+        let isDeleted: Bool
+        /// The document, if it is kept and sealed with the user's key.
+        let document: [UInt8]?
+        /// Whether a later transaction writes the entity, because the documents before it reach the limit of bytes.
+        let isBeyondBytes: Bool
+
+        init(_ row: inout RowReader) throws {
+            key = try row.entityKey()
+            isDeleted = try row.read("goes")
+            document = try row.read("document")
+            isBeyondBytes = try row.read("is_beyond_bytes")
         }
     }
 

@@ -218,8 +218,11 @@ package struct UserJoining: Sendable {
         let scan = EntityScan(pool: pool, organization: organization, user: join.target)
         try await scan.run(EntityScan.unseen, upTo: end) { found in
             for start in stride(from: 0, to: found.count, by: Self.shown) {
-                let part = Array(found[start..<min(start + Self.shown, found.count)])
-                try await show(part, join, end, organization, seal)
+                var rest = found[start..<min(start + Self.shown, found.count)]
+                while !rest.isEmpty {
+                    let next = try await show(Array(rest), join, end, organization, seal)
+                    rest = next.map { next in rest.drop { $0 != next } } ?? []
+                }
             }
         }
         notifier.changed([LaneKey(organization: organization, user: join.target)])
@@ -231,13 +234,15 @@ package struct UserJoining: Sendable {
     /// Moves entities to the feed's end, so that the target's devices receive the joined user's entities. Without this
     /// move, they would not receive these entities, because the cursors of both users' devices are past them. The
     /// channels of entities that depend on the owner are evaluated again.
+    ///
+    /// - Returns: the first entity that a further transaction must move.
     private func show(
         _ keys: [EntityKey],
         _ join: UserJoinRow,
         _ end: Int64,
         _ organization: UUID,
         _ seal: Seal
-    ) async throws {
+    ) async throws -> EntityKey? {
         let lock = JoinStatements.lockUnseen(
             organization: organization,
             user: join.target,
@@ -246,12 +251,18 @@ package struct UserJoining: Sendable {
             feed_end: end
         )
         let types = try await catalog.entry(organization).types
-        try await pool.transaction { connection in
+        return try await pool.transaction { connection in
             let locked = try await connection.runByIndex(lock)
-            let found = try locked.read { try $0.entityKey() }
-            guard !found.isEmpty else { return }
-            // documents are read before the feed is locked
-            try await evaluation.evaluate(found, ofChangedOwnersIn: organization, types, seal, on: connection)
+            let all = try locked.read { try $0.entityKey() }
+            guard !all.isEmpty else { return nil }
+            let count = try await evaluation.evaluate(
+                all,
+                ofChangedOwnersIn: organization,
+                types,
+                seal,
+                on: connection
+            )
+            let found = all.prefix(count)
             let raise = JoinStatements.raiseFeed(organization: organization, count: Int64(found.count))
             let raised = try await connection.run(raise)
             let show = JoinStatements.show(
@@ -267,6 +278,7 @@ package struct UserJoining: Sendable {
                 feed_end: try raised.read(0, 0, as: Int64.self)
             )
             _ = try await connection.run([follow, show])
+            return all.dropFirst(count).first
         }
     }
 }

@@ -28,7 +28,7 @@ import Testing
         let nobody = "'\(UUID.least)'::uuid"
         var calls: [(Statement, String)] = [
             (ErasureStatements.facts, "\(lane), '0020', 60"), (ErasureStatements.find, "\(organization), \(hash)"),
-            (ErasureStatements.lockEntities, "\(lane), \(keys), ARRAY['\(one.user)']::uuid[]"),
+            (ErasureStatements.lockEntities, "\(lane), \(keys), ARRAY['\(one.user)']::uuid[], 8388608"),
             (ErasureStatements.writeEntities, "\(lane), \(keys), ARRAY[true, false], 2000, \(nobody), now()"),
             (ErasureStatements.move, "\(organization), \(hash), 'entities', 5, now()"),
             (ErasureStatements.fail, "\(organization), \(hash), 'x', now()"),
