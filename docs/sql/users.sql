@@ -852,7 +852,7 @@ RETURNING e.organization_id, e.user_hash, e.user_ids, e.started_at, e.state, e.w
 SELECT r.entity_type, r.id, r.goes, CASE WHEN NOT r.is_beyond_bytes THEN r.document END AS document,
     r.is_beyond_bytes
 FROM (
-    SELECT s.*, coalesce(sum(octet_length(s.document::text)) OVER (
+    SELECT s.*, coalesce(sum(coalesce(CASE WHEN pg_column_compression(s.document) IS NULL THEN pg_column_size(s.document) ELSE octet_length(s.document::text) END, 0)) OVER (
         ORDER BY s.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) >= $6 AS is_beyond_bytes
     FROM (
         SELECT e.entity_type, e.id, g.goes, k.place,

@@ -102,7 +102,13 @@ package struct ChannelEvaluation: Sendable {
         return try await pool.transaction { connection in
             let keys = try await keys(of: type.name, organization, after: last, limit, on: connection)
             guard !keys.isEmpty else { return Step() }
-            var step = try await evaluate(keys[...], [ByteExactString(type.name): type], seals, now: moment, on: connection)
+            var step = try await evaluate(
+                keys[...],
+                [ByteExactString(type.name): type],
+                seals,
+                now: moment,
+                on: connection
+            )
             if keys.count < limit, step.examined == keys.count { step.next = nil }
             return step
         }
@@ -160,7 +166,9 @@ package struct ChannelEvaluation: Sendable {
         let evaluated = Self.read(keys, tables).map { _, key in
             let state = tables[organization]?[key].map { change?.applied(to: $0) ?? $0 }
             let isLost = state.map { $0.isUnreadable || $0.isDeleted && $0.stored?.channels != nil } ?? true
-            return (key: key, state: state, placed: isLost ? nil : state?.placed(by: types[key.type]?.channelRules, key))
+            return (
+                key: key, state: state, placed: isLost ? nil : state?.placed(by: types[key.type]?.channelRules, key)
+            )
         }
         let changed = evaluated.compactMap { key, _, placed in
             let granted = Set(placed?.grants ?? [])

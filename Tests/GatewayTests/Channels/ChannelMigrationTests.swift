@@ -210,7 +210,8 @@ import Testing
 
     @Test func `joins and erasures evaluate more documents than one transaction may read`() async throws {
         let (ada, bob) = (fixture.ada, fixture.bob)
-        let settings = #"{"visibility":"channels","on_erase":"blank_owner","channels":["user/{owner}","own/{owner}","team/a"]}"#
+        let settings =
+            #"{"visibility":"channels","on_erase":"blank_owner","channels":["user/{owner}","own/{owner}","team/a"]}"#
         #expect(try await put(settings).status == 201)
         _ = try await bob.push([bob.create()])
         let document = #"{"text":"\#(String(repeating: "x", count: 200_000))"}"#

@@ -55,7 +55,7 @@ enum ErasureStatements {
         SELECT r.entity_type, r.id, r.goes, CASE WHEN NOT r.is_beyond_bytes THEN r.document END AS document,
             r.is_beyond_bytes
         FROM (
-            SELECT s.*, coalesce(sum(octet_length(s.document::text)) OVER (
+            SELECT s.*, coalesce(sum(\(RowBytes.of("s.document"))) OVER (
                 ORDER BY s.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) >= :bytes AS is_beyond_bytes
             FROM (
                 SELECT e.entity_type, e.id, g.goes, k.place,

@@ -452,7 +452,12 @@ package struct UserErasing: Sendable {
         return try await pool.transaction { connection in
             let all = try await connection.runByIndex(lock).read(LockedEntity.init)
             var found = all.prefix { !$0.isBeyondBytes }
-            try await keep(found.compactMap { one in one.document.map { (one.key, $0) } }, of: lane, seal, on: connection)
+            try await keep(
+                found.compactMap { one in one.document.map { (one.key, $0) } },
+                of: lane,
+                seal,
+                on: connection
+            )
             if let seal {
                 let remaining = found.filter { !$0.isDeleted }.map(\.key)
                 let count = try await evaluation.evaluate(
