@@ -54,7 +54,10 @@ WHERE r.organization_id = k.organization_id AND r.user_id = k.user_id AND r.idem
 SELECT o.id, p.shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
     payload.at AS payload, record.at AS record, trouble.at AS trouble, tombstone.at AS tombstone,
     delivered.at AS delivered, undelivered.at AS undelivered, mapping.at AS mapping,
-    ARRAY[coalesce((extract(epoch FROM aged_rejections.at) * 1000000)::int8, 9223372036854775807)]::int8[] AS aged
+    p.feed_noted_at, coalesce(
+            (SELECT true FROM ended_stays x WHERE x.organization_id = o.id ORDER BY x.left_at + 0 LIMIT 1),
+            (SELECT true FROM channel_grants x WHERE x.organization_id = o.id AND x.until IS NOT NULL
+                ORDER BY x.until LIMIT 1), false) AS has_ends, ARRAY[coalesce((extract(epoch FROM aged_rejections.at) * 1000000)::int8, 9223372036854775807)]::int8[] AS aged
 FROM (
     SELECT x.id FROM organizations x
     WHERE $1::uuid IS NULL OR x.id > $1
@@ -65,7 +68,8 @@ LEFT JOIN LATERAL (
     SELECT x.shrunk_user, x.shrunk_id, x.mapping_user, x.mapping_client,
         -- a time in the future is ignored, because it was written while a clock was wrong
         CASE WHEN x.shrunk_until <= $3 THEN x.shrunk_until END AS shrunk_until,
-        CASE WHEN x.mappings_seen_at <= $3 THEN x.mappings_seen_at END AS mappings_seen_at
+        CASE WHEN x.mappings_seen_at <= $3 THEN x.mappings_seen_at END AS mappings_seen_at,
+        (SELECT max(t) FROM unnest(x.feed_noted_at) AS n (t) WHERE t <= $3) AS feed_noted_at
     FROM retention_places x
     WHERE x.organization_id = o.id
     OFFSET 0
@@ -402,6 +406,47 @@ WHERE i.organization_id = k.organization_id AND i.user_id = k.user_id AND i.clie
 -- Raises the horizon
 -- $1 organization, $2 position
 UPDATE feeds AS f SET horizon = greatest(f.horizon, $2) WHERE f.organization_id = $1;
+
+-- retention_feed_notes
+-- $1 organization
+SELECT f.last_position,
+    ARRAY(SELECT (extract(epoch FROM t) * 1000000)::int8 FROM unnest(p.feed_noted_at) WITH ORDINALITY AS x (t, place)
+        ORDER BY x.place) AS times,
+    coalesce(p.feed_positions, '{}') AS feed_positions
+FROM feeds f LEFT JOIN retention_places p ON p.organization_id = $1
+WHERE f.organization_id = $1;
+
+-- retention_note_feed
+-- $1 organization, $2 times, $3 positions
+INSERT INTO retention_places AS p (organization_id, feed_noted_at, feed_positions)
+SELECT o.id, $2::text[]::timestamptz[], $3::int8[] FROM organizations o WHERE o.id = $1
+ON CONFLICT (organization_id) DO UPDATE
+SET feed_noted_at = excluded.feed_noted_at, feed_positions = excluded.feed_positions;
+
+-- retention_raise_horizon_for_channels
+-- Raises the horizon to an expired position, if there are ends up to this position.
+-- $1 organization, $2 position
+UPDATE feeds AS f SET horizon = $2
+WHERE f.organization_id = $1 AND f.horizon < $2 AND (
+    EXISTS (SELECT FROM ended_stays s WHERE s.organization_id = $1 AND s.left_at + 0 <= $2)
+    OR EXISTS (SELECT FROM channel_grants g WHERE g.organization_id = $1 AND g.until <= $2));
+
+-- retention_count_ends
+-- Counts ends up to a position or the horizon, each kind up to a limit.
+-- $1 organization, $2 position, $3 limit
+SELECT (SELECT count(*) FROM (
+        SELECT FROM ended_stays s
+        WHERE s.organization_id = $1 AND s.left_at + 0 <= greatest(f.horizon, $2) LIMIT $3) x)
+    + (SELECT count(*) FROM (
+        SELECT FROM channel_grants g
+        WHERE g.organization_id = $1 AND g.until <= greatest(f.horizon, $2)
+            AND NOT EXISTS (
+                SELECT FROM channel_grants z
+                WHERE z.organization_id = $1 AND z.user_id = g.user_id AND z.channel = g.channel
+                    AND (z.until IS NULL OR z.until > greatest(f.horizon, $2)))
+        LIMIT $3) x) AS count
+FROM feeds f
+WHERE f.organization_id = $1;
 
 -- retention_mappings
 -- Reads a page of mappings

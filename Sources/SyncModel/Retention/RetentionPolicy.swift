@@ -43,6 +43,8 @@ public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     case rejections
     /// Tombstones of entities, with the mappings of the users who created these entities.
     case tombstones
+    /// Ends of grants, and of entities' stays in channels.
+    case channels
     /// Mappings that have no entity and were not used during the storage period.
     case mappings
     /// Deliveries to webhooks.

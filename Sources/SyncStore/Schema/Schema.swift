@@ -56,6 +56,7 @@ package enum Schema {
         "0037_runnable_mutations": PackageResources._037_runnable_mutations_sql,
         "0038_stays_index": PackageResources._038_stays_index_sql,
         "0039_check_channels": PackageResources._039_check_channels_sql,
+        "0040_channel_retention": PackageResources._040_channel_retention_sql,
     ]
 
     /// The name of the newest migration.

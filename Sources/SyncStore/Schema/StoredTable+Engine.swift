@@ -209,7 +209,7 @@ extension StoredTable {
                 )
             )
             .plain("changed_at")
-            .aging(.steps([.tombstones])),
+            .aging(.steps([.channels])),
         StoredTable("token_channels", key: ["user_id", "source"])
             // the sources of two users never collide, because the source of a grant names its user
             .owned(by: "user_id", erase: .delete, merge: .rename(.dependent))
@@ -217,7 +217,7 @@ extension StoredTable {
         StoredTable("entity_channels", key: ["channel", "changed_at"]).plain("joined_at"),
         StoredTable("ended_stays", key: ["channel", "left_at"])
             .plain("joined_at", "entity_type", "id", "id_is_integer")
-            .aging(.steps([.tombstones])),
+            .aging(.steps([.channels])),
         StoredTable("entity_references", key: ["to_type", "to_id", "entity_type", "id", "member"])
             .aging(.steps([.tombstones])),
     ]

@@ -54,7 +54,7 @@ import Testing
         #expect(report.total == 7)
         #expect(
             String(decoding: report.json, as: UTF8.self)
-                == #"{"records":0,"payloads":4,"unsettled":0,"rejections":0,"tombstones":3,"mappings":0,"deliveries":0,"audit":0}"#
+                == #"{"records":0,"payloads":4,"unsettled":0,"rejections":0,"tombstones":3,"channels":0,"mappings":0,"deliveries":0,"audit":0}"#
         )
     }
 }

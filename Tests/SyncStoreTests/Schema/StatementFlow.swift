@@ -150,6 +150,7 @@ struct StatementFlow {
             LocalIDRetention.statements,
             DeliveryRetention.statements,
             TombstoneRetention.statements,
+            ChannelRetention.statements,
             MappingRetention.statements,
             ExpiredFailures.statements,
             [NeededIDs.statement]

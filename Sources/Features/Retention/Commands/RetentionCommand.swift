@@ -129,6 +129,7 @@ extension RetentionKind {
                 ("unsettled mutations", "were discarded", "would be discarded, or kept if needed")
             case .rejections: ("rejected entries", "were deleted", "would be deleted")
             case .tombstones: ("tombstones", "were deleted", "would be deleted")
+            case .channels: ("ends of stays in channels, and of grants", "were deleted", "would be deleted")
             case .mappings: ("ids without an entity", "were deleted", "would be deleted")
             case .deliveries: ("webhook deliveries", "were deleted", "would be deleted")
             case .audit: ("operator actions", "were deleted", "would be deleted")

@@ -38,6 +38,8 @@ extension OverdueRows {
             try row.read("delivered"), try row.read("undelivered")
         )
         let mappingAt: Timestamp? = try row.read("mapping")
+        let notedAt: Timestamp? = try row.read("feed_noted_at")
+        let hasEnds: Bool = try row.read("has_ends")
         for (table, age) in zip(tables, try row.read("aged", as: [Int64].self)) where age != .max {
             oldest.append((RetentionTask(table.kind, of: table.name), Timestamp(microseconds: age)))
         }
@@ -61,6 +63,11 @@ extension OverdueRows {
             let late = age - MappingRetention.interval
             if late >= 0 || places[RetentionTask(.mappings)] != nil { overdue[RetentionTask(.mappings)] = max(0, late) }
         }
+        // ends of stays and grants are processed once a day
+        let lateNote = notedAt.map {
+            Double(cutoffs.now.microseconds - $0.microseconds) / 1_000_000 - ChannelRetention.interval
+        }
+        if hasEnds, lateNote ?? 0 >= 0 { overdue[RetentionTask(.channels)] = lateNote ?? 0 }
         self.overdue = overdue
     }
 }

@@ -45,6 +45,10 @@ package enum RetentionPosition: Sendable, Hashable {
     /// After a user's row that has this age.
     case aged(Timestamp, user: UUID, id: UUID)
     case tombstone(Timestamp, EntityKey)
+    /// Among expired ends of stays and grants.
+    case ends
+    /// After all expired ends of stays and grants.
+    case expiredEnds
     /// After all mappings of a client id.
     case mapping(user: UUID, client: UUID)
 }

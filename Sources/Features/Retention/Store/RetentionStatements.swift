@@ -74,7 +74,7 @@ enum RetentionStatements {
             SELECT o.id, p.shrunk_until, p.shrunk_user, p.shrunk_id, p.mapping_user, p.mapping_client,
                 payload.at AS payload, record.at AS record, trouble.at AS trouble, tombstone.at AS tombstone,
                 delivered.at AS delivered, undelivered.at AS undelivered, mapping.at AS mapping,
-                \(ages(tables.map { "aged_\($0.name).at" })) AS aged
+                p.feed_noted_at, \(hasEnds) AS has_ends, \(ages(tables.map { "aged_\($0.name).at" })) AS aged
             FROM (
                 SELECT x.id FROM organizations x
                 WHERE :after::uuid IS NULL OR x.id > :after
@@ -85,7 +85,8 @@ enum RetentionStatements {
                 SELECT x.shrunk_user, x.shrunk_id, x.mapping_user, x.mapping_client,
                     -- a time in the future is ignored, because it was written while a clock was wrong
                     CASE WHEN x.shrunk_until <= :now THEN x.shrunk_until END AS shrunk_until,
-                    CASE WHEN x.mappings_seen_at <= :now THEN x.mappings_seen_at END AS mappings_seen_at
+                    CASE WHEN x.mappings_seen_at <= :now THEN x.mappings_seen_at END AS mappings_seen_at,
+                    \(feedNotedAt("x")) AS feed_noted_at
                 FROM retention_places x
                 WHERE x.organization_id = o.id
                 OFFSET 0
@@ -124,6 +125,7 @@ enum RetentionStatements {
                 \(oldestRow("occurred_at", of: "webhook_deliveries", where: "x.status <> 'delivered'")) AS undelivered,
                 (SELECT coalesce(CASE WHEN p.mappings_seen_at <= :now THEN p.mappings_seen_at END, x.resolved_at, x.created_at)
                     FROM id_mappings x WHERE x.organization_id = o.id ORDER BY x.user_id, x.client_id LIMIT 1) AS mapping,
+                \(feedNotedAt("p")) AS feed_noted_at, \(hasEnds) AS has_ends,
                 \(ages(aged)) AS aged
             FROM organizations o
             LEFT JOIN retention_places p ON p.organization_id = o.id
@@ -132,6 +134,19 @@ enum RetentionStatements {
             LIMIT :limit
             """
     }
+
+    /// The last time at which the feed's position was noted. A time in the future is ignored.
+    private static func feedNotedAt(_ places: String) -> String {
+        "(SELECT max(t) FROM unnest(\(places).feed_noted_at) AS n (t) WHERE t <= :now)"
+    }
+
+    /// Whether an organization `o` has ends of stays or grants.
+    private static let hasEnds = """
+        coalesce(
+                    (SELECT true FROM ended_stays x WHERE x.organization_id = o.id ORDER BY x.left_at + 0 LIMIT 1),
+                    (SELECT true FROM channel_grants x WHERE x.organization_id = o.id AND x.until IS NOT NULL
+                        ORDER BY x.until LIMIT 1), false)
+        """
 
     private static func ages(_ values: [String]) -> String {
         let ages = values.map { "coalesce((extract(epoch FROM \($0)) * 1000000)::int8, \(Int64.max))" }

@@ -140,6 +140,9 @@ package struct RetentionStore: Sendable {
             // all rows of this kind are in tables that are deleted by age
             case .rejections: return RetentionStep()
             case .tombstones: retention = TombstoneRetention(organization: organization, cutoffs: cutoffs)
+            case .channels:
+                let channels = ChannelRetention(organization: organization, cutoffs: cutoffs)
+                return try await step(channels, place, limit, lease)
             case .mappings: retention = MappingRetention(organization: organization, cutoffs: cutoffs)
             }
             return try await step(retention, organization, place, limit, lease)
@@ -219,6 +222,21 @@ package struct RetentionStore: Sendable {
             }
             let changed = try await connection.run(audit.drop(rows)).affected
             return RetentionStep(scanned: rows.count, changed: changed, next: next)
+        }
+    }
+
+    private func step(
+        _ channels: ChannelRetention,
+        _ place: RetentionPosition?,
+        _ limit: Int,
+        _ lease: RetentionLease?
+    ) async throws -> RetentionStep {
+        try await pool.transaction(attempts: 1) { connection in
+            let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
+            let results = try await connection.run(opening)
+            guard lease != nil else { return try await channels.preview(on: connection) }
+            if results[1].affected == 0 { throw LeaseLost() }
+            return try await channels.step(after: place, limit: limit, on: connection)
         }
     }
 

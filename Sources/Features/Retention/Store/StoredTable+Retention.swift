@@ -4,7 +4,7 @@ import SyncStore
 extension StoredTable {
     static let retentionPlaces = StoredTable("retention_places", key: [], purge: .last)
         .naming("shrunk_user", "mapping_user", erase: .last([eraseRetentionPlaces]), merge: .keep)
-        .plain("shrunk_until", "shrunk_id", "mapping_client", "mappings_seen_at")
+        .plain("shrunk_until", "shrunk_id", "mapping_client", "mappings_seen_at", "feed_noted_at", "feed_positions")
 
     static let retentionRuns = StoredTable("retention_runs", key: ["name"], purge: .none)
         .plain("owner", "token", "expires_at", "due_at", "started_at", "finished_at")

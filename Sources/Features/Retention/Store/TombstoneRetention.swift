@@ -106,17 +106,9 @@ struct TombstoneRetention: Retention {
         let dropped = entities.sorted { ($0.type, $0.id) < ($1.type, $1.id) }
         try await localIDs.drop(of: dropped, on: connection)
         _ = try await connection.run(ReferenceRows.drop(of: dropped.map { (organization, $0) }))
-        _ = try await connection.run([
-            Self.horizonStatement(organization: organization, position: last),
-            ChannelStatements.pruneStays(organization: organization, limit: Self.prunedRows),
-            ChannelStatements.pruneGrants(organization: organization, limit: Self.prunedRows),
-        ])
+        _ = try await connection.run(Self.horizonStatement(organization: organization, position: last))
         return gone.count
     }
-
-    /// The maximum number of rows of each kind that are deleted with one page of tombstones: rows of entities that left
-    /// a channel, and ended grants.
-    private static let prunedRows: Int64 = 5_000
 
     /// Deletes the rows that record the channels of tombstones. These tombstones are deleted next.
     static let deleteStaysStatement = Statement(

@@ -115,8 +115,8 @@ package struct RetentionRun: Sendable {
                 guard let last = debts.last else { break }
                 organization = last.organization
                 for debt in debts {
-                    // overdue mappings are omitted, because they are known only after a scan
-                    let rows = debt.overdue.filter { $0.key.kind != .mappings }
+                    // tasks of every day are omitted, because only they find rows that are overdue
+                    let rows = debt.overdue.filter { ![.mappings, .channels].contains($0.key.kind) }
                     if isFirst { result.overdue = max(result.overdue, rows.values.max() ?? 0) }
                     for task in tasks where debt.overdue[task] != nil {
                         let part = Job(organization: debt.organization, task: task)

@@ -51,7 +51,7 @@ import Testing
             #expect(json["running_since"]?.isNull == true && json["last_run_at"]?.isNull == true)
             #expect(
                 json["due"]?.text
-                    == #"{"records":3,"payloads":1,"unsettled":0,"rejections":1,"tombstones":1,"mappings":0,"deliveries":0,"audit":0}"#
+                    == #"{"records":3,"payloads":1,"unsettled":0,"rejections":1,"tombstones":1,"channels":0,"mappings":0,"deliveries":0,"audit":0}"#
             )
             #expect(json["due_is_complete"]?.bool == true)
         }
