@@ -28,7 +28,7 @@ package struct DemoTenant: Sendable {
         user: id(0xde_40, 0x02)
     )
 
-    /// A readable id of the demo, which contains its kind and its number.
+    /// Returns a readable id, which contains the given kind and number.
     package static func id(_ kind: UInt16, _ number: UInt8, version: UInt8 = 7) -> UUID {
         let (high, low) = (UInt8(kind >> 8), UInt8(kind & 0xff))
         return UUID(uuid: (1, 0x9b, 0xb0, 0, high, low, version << 4, 0, 0x80, 0, 0, 0, 0, 0, 0, number))

@@ -3,9 +3,9 @@ import SyncModel
 
 /// The query of a collection.
 ///
-/// The list contains all documents, by id. With `view=changes`, it contains changes and deletions, the oldest first,
-/// each with its `version` and `updated_at`. `updated_since` excludes older changes. `limit` sets the size of pages. A
-/// `Link` with `rel="next"` (RFC 8288) contains the URL of the next page.
+/// The list contains all documents, ordered by id. With `view=changes`, it contains changes and deletions, the oldest
+/// first, each with its `version` and `updated_at`. `updated_since` excludes older changes. `limit` sets the size of
+/// pages. A `Link` with `rel="next"` (RFC 8288) contains the URL of the next page.
 struct DemoList: Sendable {
     struct Deletion: Sendable {
         let id: Int

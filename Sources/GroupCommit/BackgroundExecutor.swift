@@ -11,8 +11,7 @@ import Synchronization
 /// The operating system schedules these threads with lower priority. All other tasks share a pool with one thread for
 /// each core, and a long computation in this pool would delay them.
 package enum BackgroundExecutor {
-    /// Runs tasks on at least one thread, and on one thread fewer than there are cores, so that other requests are
-    /// served without delay.
+    /// Runs tasks on as many threads as there are cores, minus one for all other work, but on at least one thread.
     package static let executor: any TaskExecutor = ThreadExecutor(
         "heavy",
         threads: max(1, ProcessInfo.processInfo.activeProcessorCount - 1),

@@ -4,7 +4,7 @@ import Spans
 import SyncModel
 import Synchronization
 
-/// Commits one group after another on its own connection.
+/// Commits one group of jobs after another on its own connection, each group in one transaction.
 package final class Committer<Work: GroupTransaction>: Sendable {
     /// The maximum number of attempts to commit a group, if attempts fail by serialization failures, deadlocks or
     /// races.
@@ -106,8 +106,9 @@ package final class Committer<Work: GroupTransaction>: Sendable {
 
     /// Answers jobs that have waited too long, either in the queue or for a response from the database.
     ///
-    /// If the heavy worker has committed a single job for most of the time, the job's own work is the cause. The same
-    /// job would expire again, so its answer is the one of a job that takes too long alone.
+    /// If the heavy worker has spent most of this time on a single job, the job's own work is the cause, and the job
+    /// would expire again if its caller repeated it. Therefore the job gets the answer for a job that takes too long
+    /// even alone.
     func expire(after age: Duration, now: ContinuousClock.Instant = .now) {
         let group = current.withLock(\.self)
         let late = group.jobs.filter { !$0.isAnswered && now - $0.enqueuedAt >= age }
@@ -251,14 +252,14 @@ package final class Committer<Work: GroupTransaction>: Sendable {
         await commit(Array(group[(group.count / 2)...]), timeoutDivisor: timeoutDivisor)
     }
 
-    /// Halves a group that took too long, until each part has jobs of one organization only.
+    /// Halves a group that took too long, until each part has the jobs of only one organization.
     ///
-    /// Each half has half of the time. The jobs of the last organization are then tried one by one, with a quarter of
-    /// the usual time. A job that takes too long alone is refused. Because other jobs wait, all jobs that have not been
-    /// tried within twice the usual time are refused as well.
+    /// Each half has half of the time. If a part has only one organization, its jobs are tried one by one, with a
+    /// quarter of the usual time for each. A job that takes too long alone is refused. Because jobs of other groups
+    /// wait, the jobs that have not been tried within twice the usual time are also refused.
     ///
-    /// A group of one job is not tried again, because the job already had all of the time. A heavy job may be the cause
-    /// itself. The work of other jobs is bounded, so the cause is the database or the machine.
+    /// A group of one job is not tried again. If a heavy job had the usual time, the job itself may be the cause. The
+    /// work of other jobs is bounded, so their cause is the database or the machine.
     private func split(_ group: [Work.Job], _ error: PostgresError, timeoutDivisor: Int) async {
         guard group.count > 1 else {
             if timeoutDivisor == 1, worker == queue.workers, let job = group.first, !error.isRetryable {

@@ -37,7 +37,7 @@ package final class CommitterConnection: Sendable {
     /// - Parameters:
     ///   - isInPlace: whether the committer's thread drives the connection. If so, no other code may run on this
     ///     thread.
-    ///   - onFallback: called as ``ShardRouting/onFallback`` is.
+    ///   - onFallback: called in the same cases as ``ShardRouting/onFallback``.
     package init(
         _ configuration: ConnectionConfiguration,
         isInPlace: Bool = false,

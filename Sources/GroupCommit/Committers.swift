@@ -9,8 +9,9 @@ package import SyncModel
 ///
 /// Jobs of an organization always go to the same committer, so that two groups of one process never wait for each
 /// other. All organizations of a partition share a committer, because the first row that a statement writes to a
-/// partition costs more than the next ten rows. Heavy jobs go to a separate committer on a separate thread. While this
-/// committer commits a job of an organization, no other job of the organization is committed.
+/// partition costs more than the next ten rows. Heavy jobs, which change much data, go to a separate committer on a
+/// separate thread. While this committer commits a job of an organization, no other job of the organization is
+/// committed.
 package final class Committers<Work: GroupTransaction>: Service {
     private let queue: GroupQueue<Work.Job>
     private let committers: [Committer<Work>]

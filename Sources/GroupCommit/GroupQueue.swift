@@ -27,8 +27,8 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
 
         /// Whether the queue is closed and no job waits.
         ///
-        /// A worker must not end before that, because a job that waits for another worker can move to this worker when
-        /// a group is finished.
+        /// Until then, no worker may end, because a job that waits for another worker can move to this worker when a
+        /// group is finished.
         var isOver: Bool { isClosed && line.count == 0 }
 
         mutating func jobs(of items: [FairGroupQueue.Item]) -> [Job] {
@@ -68,7 +68,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
     /// Whether the queue accepts no more jobs.
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    /// Returns whether there are waiting jobs that a worker could take.
+    /// Returns whether there are waiting jobs that the worker could take.
     func hasWork(at worker: Int) -> Bool { state.withLock { !$0.line.isEmpty(at: worker) } }
 
     /// Adds a job; returns false if the queue is full or closed.
@@ -184,7 +184,7 @@ package final class GroupQueue<Job: GroupJob>: Sendable {
         remove { $0.line.drain(at: worker, fromShardOf: organization) }
     }
 
-    /// Removes jobs, and wakes the waiting committers if none is left in a closed queue.
+    /// Removes jobs. If the queue is closed and no job is left, wakes the waiting committers.
     private func remove(_ select: (inout State) -> [FairGroupQueue.Item]) -> [Job] {
         let (jobs, consumers) = state.withLock { state in
             let items = select(&state)

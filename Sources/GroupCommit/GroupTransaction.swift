@@ -8,7 +8,7 @@ package protocol GroupTransaction: Sendable {
     associatedtype Job: GroupJob
     /// Reads, decides, writes and commits, and answers the jobs.
     ///
-    /// - Parameter context: the results of earlier attempts, such as which data must not come from a cache.
+    /// - Parameter context: the information from earlier attempts, for example whether cached data are out of date.
     /// - Throws: `PostgresError`, ``CommitFailure``, or the errors of `Catalog`. In these cases, nothing is committed.
     func commit(_ group: [Job], on connection: Connection, _ context: RetryContext) async throws
 

@@ -13,15 +13,16 @@ import SyncModel
 /// every error of a probe concerns the database as a whole.
 package struct WriteHealth: Sendable {
     /// The time for which a writer may fail before the gateway is not ready. A restart of the database is usually
-    /// shorter. A writer that has not succeeded since the start has no such time.
+    /// shorter. If a writer has not succeeded since the start, its first failure immediately makes the gateway not
+    /// ready.
     package static let timeout: Duration = .seconds(3)
-    /// The time after a lack of resources, or a refusal by the database, in which a successful probe does not end the
-    /// failure.
+    /// The time during which a successful probe does not end a failure that was caused by a lack of resources, or by a
+    /// refusal that does not depend on a statement's parameters (`isOfDatabase`).
     ///
     /// On a full disk, a probe may reuse space, while the next job finds no space. As a result, readiness changes at
     /// most twice a minute. The commit of a job ends the failure at once.
     ///
-    /// After a commit that was not replicated, the commit of a job does not end the failure in this time, either. The
+    /// After a commit that was not replicated, even the commit of a job does not end the failure during this time. The
     /// job may have changed nothing, and a commit without changes does not wait for a standby.
     package static let shortage: Duration = .seconds(30)
     /// The time for which a writer may be idle before it is probed.
@@ -93,7 +94,8 @@ package struct WriteHealth: Sendable {
         if error.kind == .unreplicated { (lackingSince, unreplicatedAt) = (now, now) }
     }
 
-    /// The reason why the gateway is not ready; nil while the writer succeeds or has failed for less than ``timeout``.
+    /// The reason why the gateway is not ready; nil while the writer succeeds, or if it has succeeded before and has
+    /// failed for less than ``timeout``.
     package func writeFailure(at now: ContinuousClock.Instant) -> PostgresError? {
         guard let failingSince, !hasWritten || now - failingSince >= Self.timeout else { return nil }
         return failure

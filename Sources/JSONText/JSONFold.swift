@@ -7,7 +7,7 @@ public struct JSONFold: Sendable {
     /// The effect of a patch.
     public enum Effect: Sendable, Equatable {
         case changed
-        /// Every member in the patch already has this value in the document.
+        /// The document already has every member of the patch with the patch's value.
         case unchanged
         /// The patched document would be too long. Nothing was changed.
         case tooLong
@@ -61,7 +61,8 @@ public struct JSONFold: Sendable {
     /// - Parameters:
     ///   - isShallow: whether the patch's members replace whole members of the document. If so, null is a value and
     ///     removes nothing.
-    ///   - isSame: whether two values are equal. It is not called for two objects.
+    ///   - isSame: returns whether two values are equal. Unless `isShallow`, it is called only if neither value is an
+    ///     object.
     public mutating func merge(
         _ patch: JSONValue,
         isShallow: Bool = false,

@@ -115,9 +115,9 @@ extension JSONValue {
     ///
     /// Use this form to compare values. It takes linear time, but is slower than ``appendCanonical(to:identifiers:)``.
     ///
-    /// - Parameter replacement: called for each string and number in the order of the canonical form, with the value's
-    ///   offset in `bytes`. If the closure returns nil, the value is not changed. A UUID becomes ``identifierMarker``
-    ///   only if the closure returns ``CanonicalReplacement/identifier``.
+    /// - Parameter replacement: called for each string and number in the order of the canonical form, with the offset
+    ///   in `bytes` at which the value begins. If the closure returns nil, the value is not changed. A UUID becomes
+    ///   ``identifierMarker`` only if the closure returns ``CanonicalReplacement/identifier``.
     public func appendCanonical(
         to bytes: inout [UInt8],
         replacing replacement: (JSONValue, Int) -> CanonicalReplacement?

@@ -1,6 +1,7 @@
 /// The rows that a statement takes as input, column by column.
 ///
-/// Only this type combines a column's name, type and value. It also generates the SQL for a statement's input.
+/// Each column's name, type and value are declared once, in this list. The SQL and the parameters for a statement's
+/// input are generated from the list.
 ///
 /// ```swift
 /// private static let columns = Columns<Device>(

@@ -1,4 +1,4 @@
-/// The reason why a connection could not be opened. Callers decide how to continue by this reason.
+/// The reason why a connection could not be opened. Callers use the reason to decide how to continue.
 public enum ConnectFailure: String, Sendable, CaseIterable {
     // A server answered and refused the session.
     /// SQLSTATE 28000: no such role.

@@ -14,7 +14,7 @@ public final class Connection: Sendable {
     public static let timeoutMargin: Duration = .seconds(1)
 
     private let mailbox: Mailbox
-    /// The driver of the session; nil if a separate thread drives it.
+    /// The driver that runs on the threads of callers; nil if a separate thread drives the session.
     private let driver: DriverInPlace?
     private let defaultTimeout: Duration?
     private let statements = Atomic(0)
@@ -31,7 +31,8 @@ public final class Connection: Sendable {
 
     /// Connects, authenticates and applies the settings.
     ///
-    /// Throws `unavailable` if no connection can be made, `cancelled`, or `server` if the server refuses a setting.
+    /// Throws `unavailable` if no connection can be made, `server` if the server refuses a setting, and `cancelled` if
+    /// the task is cancelled.
     public static func open(_ configuration: ConnectionConfiguration) async throws(PostgresError) -> Connection {
         guard let mailbox = Mailbox() else { throw PostgresError(.unavailable, "no file descriptor left") }
         let connection = Connection(mailbox: mailbox, statementTimeout: configuration.statementTimeout)
@@ -58,7 +59,7 @@ public final class Connection: Sendable {
     /// This call and all later calls block the thread until they are done, which avoids switches between threads. If
     /// the server closes the session, this is only detected by the next call.
     ///
-    /// Throws as ``open(_:)`` does.
+    /// Throws the same errors as ``open(_:)``.
     public static func openInPlace(_ configuration: ConnectionConfiguration) throws(PostgresError) -> Connection {
         guard let mailbox = Mailbox() else { throw PostgresError(.unavailable, "no file descriptor left") }
         return Connection(

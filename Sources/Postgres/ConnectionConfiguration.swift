@@ -2,7 +2,8 @@
 public struct ConnectionConfiguration: Sendable {
     /// A libpq connection URI or keyword string. It may contain a password, so it must not be logged.
     public var uri: String
-    /// Another server of the dialect's kind, to which the connection is made; nil for the server in the URI.
+    /// The server to connect to in place of the server in the URI; nil for the server in the URI. If set, it must be a
+    /// server of the dialect's kind.
     ///
     /// The database and the role are taken from the URI.
     public var server: ServerAddress?
@@ -20,12 +21,12 @@ public struct ConnectionConfiguration: Sendable {
     /// Set it to false if a pooler may give the session to another client. In that case, run only statements without a
     /// name, because these leave nothing in the session.
     public var ownsSession = true
-    /// Whether to refuse servers that cannot write, and to replace such sessions.
+    /// Whether to refuse servers that cannot write, and to replace a session whose server can no longer write.
     ///
     /// If true, `target_session_attrs` is `read-write`, and a session is replaced if its server becomes read-only. A
     /// `target_session_attrs` in the URI or in `PGTARGETSESSIONATTRS` takes precedence.
     public var requiresWrites = true
-    /// The adaptation of statements for servers of another kind; nil if there is only one kind of servers.
+    /// The adaptation of statements for servers of a special kind; nil if statements are never adapted.
     public var dialect: Dialect?
     /// A closure that is called on the connection's thread for each notice or warning. It must not block.
     public var onNotice: (@Sendable (String) -> Void)?
@@ -69,9 +70,11 @@ public struct ConnectionConfiguration: Sendable {
 public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
     public let host: String
     public let port: Int32
-    /// The result that `Dialect.identity` returned on the server.
+    /// The result of `Dialect.identity` on the server. A new connection compares this text with the result on the
+    /// server that the connection has reached.
     ///
-    /// From this host, the address may lead to a different server, especially if it is `localhost`.
+    /// The comparison is necessary because from this host the address may lead to a different server, especially if
+    /// `host` is `localhost`.
     public let identity: String
 
     public init(host: String, port: Int32, identity: String) {

@@ -3,8 +3,8 @@ import Glibc
 /// The work of a connection's thread: it connects, and takes jobs from the mailbox until the end. No other thread uses
 /// this object.
 final class ConnectionDriver {
-    /// The text and the parameter types of a prepared statement. A comparison with them detects that another statement
-    /// uses the same name.
+    /// The text and the parameter types of a prepared statement. They are compared with each later statement of this
+    /// name, to detect a different statement with the same name.
     struct Prepared {
         let sql: String
         let types: [UInt32]

@@ -1,4 +1,4 @@
-/// The adaptation of statements for servers of another kind.
+/// The adaptation of statements for servers of a special kind, such as the servers of a Citus cluster.
 ///
 /// Each connection queries once whether its server is of that kind, in the round trip that applies the settings.
 public struct Dialect: Sendable {

@@ -155,7 +155,7 @@ final class LibPQConnection {
     /// Whether the session must be able to write, and the server has reported that it cannot.
     ///
     /// If `in_hot_standby` or `default_transaction_read_only` changes, PostgreSQL reports the new value with the next
-    /// result. A pooler may not report it.
+    /// result. A pooler possibly does not pass on this report.
     var isReadOnly: Bool {
         requiresWrites
             && ["in_hot_standby", "default_transaction_read_only"].contains { (name: String) in

@@ -91,7 +91,8 @@ final class Mailbox: Sendable {
         state.withLock { $0.isSignalled = false }
     }
 
-    /// Removes and returns the waiting jobs that are cancelled or late, and returns the deadline of the next job.
+    /// Removes and returns the waiting jobs that are cancelled or late. Also returns the earliest deadline of the other
+    /// waiting jobs.
     func takeInterrupted(
         at now: ContinuousClock.Instant
     ) -> (jobs: [(Job, PostgresError.Kind)], nextDeadline: ContinuousClock.Instant?) {
@@ -146,7 +147,8 @@ extension Mailbox.State {
     }
 }
 
-/// Passes a task's cancellation to the connection's thread, whether it occurs before or after the job is posted.
+/// Passes a task's cancellation to the connection's thread. The cancellation may occur before or after the job is
+/// posted.
 final class CancellationToken: Sendable {
     private let cancelled = Atomic(false)
 

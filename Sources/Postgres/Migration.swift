@@ -19,8 +19,8 @@ public struct Migration: Sendable, Hashable {
     /// Returns the text, in which each `:name` of a variable is replaced by the variable's value.
     ///
     /// A token is a colon and an identifier, without a colon or an identifier directly before the token. For this
-    /// reason, `::text` and `a[1:n]` are not changed. Tokens with other names than those of variables are not changed
-    /// either. Tokens in comments and strings are replaced.
+    /// reason, `::text` and `a[1:n]` are not changed. A token is also not changed if no variable has its name. Tokens
+    /// in comments and strings are replaced.
     func text(with variables: [String: String]) -> String {
         if variables.isEmpty { return sql }
         var text = ""
@@ -51,8 +51,8 @@ public struct Migration: Sendable, Hashable {
 extension Migration {
     /// Splits a text into its statements, without parts that are only comments.
     ///
-    /// The statements must run one at a time, because Citus forwards a statement that changes a distributed table to
-    /// the other servers of its cluster as text. If a text had several statements, Citus would forward all of them.
+    /// The statements must run one at a time, because Citus forwards the text of a statement that changes a distributed
+    /// table to the other servers of its cluster. If a text had several statements, Citus would forward all of them.
     ///
     /// A semicolon ends a statement, but not within quotes, dollar quotes and comments. The bodies of SQL-standard
     /// functions (`BEGIN ATOMIC`) are not recognized.

@@ -25,14 +25,15 @@ public struct Migrator: Sendable {
 
     /// Reads the applied and pending migrations. Changes nothing.
     ///
-    /// Throws `MigratorError` if the applied migrations do not match the migrations of the build, and `PostgresError`.
+    /// Throws `MigratorError` if the applied migrations do not match the migrations of the build. Also throws
+    /// `PostgresError`.
     public func status(on connection: Connection) async throws -> MigratorStatus {
         let rows = try await connection.run(Self.exists)
         let exists = try rows.read(0, 0, as: Bool.self)
         return try await plan(on: connection, tableExists: exists).status
     }
 
-    /// The names of the pending migrations, in order. Throws as `status` does.
+    /// The names of the pending migrations, in order. Throws the same errors as `status`.
     public func pending(on connection: Connection) async throws -> [String] {
         try await status(on: connection).pending
     }
@@ -159,8 +160,8 @@ extension Migrator {
 
     private func apply(_ migration: Migration, checksum: String, on connection: Connection) async throws {
         do {
-            // While a migration waits for a lock, all later statements on the table wait for it. If a long transaction
-            // has the lock, the migration is therefore rolled back soon and tried again later.
+            // While a migration waits for a lock, all later statements on the table wait for the migration. Therefore,
+            // if a long transaction has the lock, the migration is soon rolled back, and tried again later.
             let limit = Int(max(timeout.forLock / .milliseconds(1), 1))
             try await connection.execute(script: "SET LOCAL lock_timeout = \(limit)")
             for statement in Migration.statements(in: migration.text(with: variables)) {

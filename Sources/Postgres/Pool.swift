@@ -10,7 +10,7 @@ import Synchronization
 public final class Pool: Sendable {
     typealias State = PoolState<Connection, CheckedContinuation<Lease, Never>>
 
-    /// The result for a caller: an error, or a connection with the time since which it was idle.
+    /// The result for a caller: an error, or a connection with the time at which it became idle.
     typealias Lease = Result<(connection: Connection, idleSince: ContinuousClock.Instant?), PostgresError>
 
     struct Shell: Sendable {
@@ -27,7 +27,7 @@ public final class Pool: Sendable {
     let configuration: ConnectionConfiguration
     let shell: Mutex<Shell>
 
-    /// Creates a pool of at most `maximum` connections, at least 1.
+    /// Creates a pool of at most `maximum` connections. A `maximum` below 1 is treated as 1.
     ///
     /// Callers wait for a connection in order of arrival, for at most `acquireTimeout`. If `maximumWaiters` callers
     /// wait, further callers are refused immediately.

@@ -85,7 +85,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
         return Effects(connects: connects(at: now))
     }
 
-    /// Accepts a returned member. For nil, the member was closed, and only its slot becomes free.
+    /// Accepts a returned member. If the argument is nil, the member was closed, and only its slot becomes free.
     mutating func release(_ member: Member?, at now: ContinuousClock.Instant) -> Effects {
         leased -= 1
         guard let member else { return Effects(connects: connects(at: now)) }
@@ -122,7 +122,7 @@ struct PoolState<Member: Sendable, Waiter: Sendable>: Sendable {
 
     /// Refuses waiters whose deadline has passed, and connects when the back-off is over.
     mutating func tick(at now: ContinuousClock.Instant) -> Effects {
-        // All callers wait equally long, so the queue is ordered by deadline.
+        // All callers have the same time-out, so the queue is ordered by deadline.
         let late = waiting.prefix { $0.deadline <= now }
         waiting.removeFirst(late.count)
         let error = open == 0 ? unavailable : PostgresError(.poolExhausted, "all \(open) connections stayed in use")

@@ -17,9 +17,10 @@ extension Pooling {
 
     /// Detects a pooler. The method opens connections for this purpose, which leave nothing in a session.
     ///
-    /// A pooler announces a process number that differs from the server's. If sessions are shared, either one client
-    /// uses several sessions or two clients use the same session. The latter happens because a pooler first assigns the
-    /// session that was returned last. Throws as `Connection.open` does.
+    /// A pooler is detected if the announced process number differs from the number of the server's process. The pooler
+    /// shares sessions if one client gets different sessions, or if two clients get the same session. Two clients can
+    /// get the same session, because a pooler first assigns the session that was returned last. Throws the same errors
+    /// as `Connection.open`.
     public static func check(at uri: String, connectTimeout: Duration = .seconds(3)) async throws(PostgresError)
         -> Pooling
     {

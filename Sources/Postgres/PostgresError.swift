@@ -3,7 +3,7 @@
 /// Make decisions by `kind`, and log `message`. Neither contains a password. `message` omits the error's detail,
 /// because PostgreSQL may quote contents of rows there.
 public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The category of the cause. Callers decide how to continue by this category.
+    /// The category of the cause. Callers use the category to decide how to continue.
     public enum Kind: Sendable, Hashable {
         /// The server refused a statement with this five-character SQLSTATE.
         case server(sqlState: String)
@@ -76,8 +76,8 @@ public struct PostgresError: Error, Sendable, Equatable, CustomStringConvertible
     public var isUnavailable: Bool {
         switch kind {
         case .connectionLost, .unreplicated, .unavailable, .unresponsive, .poolExhausted: true
-        // a pooler reports a lost server as a protocol violation and ends the session; PostgreSQL reports a protocol
-        // violation for a single statement
+        // a pooler reports a lost server as a protocol violation and ends the session; PostgreSQL itself reports a
+        // protocol violation for a single statement, and the session continues
         case .server(sqlState: "08P01") where leavesSession: false
         case .server(let sqlState):
             Self.unavailableStates.contains(sqlState) || Self.isOutage(sqlState) || message == Self.shutdownMessage

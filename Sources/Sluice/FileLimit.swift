@@ -79,11 +79,11 @@ enum FileLimit {
     static let reserve = 512
 }
 
-/// The maximum numbers of connections that the limit of open files allows, all together.
+/// The maximum numbers of connections, by kind. All of these connections together are within the limit of open files.
 ///
-/// A process without a free file cannot continue: libdispatch, which runs Swift's tasks, ends the process when it cannot
-/// open a file in `/proc`. Therefore no client, and no slow server, may take the last file. If the limit is too low for
-/// the settings, all numbers are reduced in proportion.
+/// A process without a free file cannot continue: libdispatch, which runs Swift's tasks, ends the process when it
+/// cannot open a file in `/proc`. Therefore no client, and no slow server, may take the last file. If the limit is too
+/// low for the settings, all numbers are reduced in proportion.
 struct FileShares: Equatable {
     /// The connections of the public listener.
     private(set) var connections: Int
@@ -126,8 +126,8 @@ extension Settings {
     /// The limit of open files that is sufficient for all limits of connections.
     var filesNeeded: Int { connectionsWanted + FileLimit.reserve + FileLimit.needed(by: self) }
 
-    /// The number of connections to clients, upstreams, receivers and sources, if all limits are reached. As many event
-    /// streams as connections are allowed in addition.
+    /// The number of connections to clients, upstreams, receivers and sources, if all limits are reached. In addition
+    /// to the connections of the public listener, as many event streams are allowed.
     fileprivate var connectionsWanted: Int {
         2 * maxConnections + maxUpstreamRequests + 4 * (maxWebhooks + maxPolls) + maxReplications
     }

@@ -19,8 +19,8 @@ struct GatewayHealth: Sendable {
 
     /// The reasons why requests cannot be served; empty if they can be served.
     ///
-    /// No request can be served before any key is available. If the issuers have withdrawn all keys, the gateway still
-    /// responds, and refuses all tokens.
+    /// Until at least one key is available, no request can be served. If the issuers have withdrawn all keys, the
+    /// gateway still responds, and refuses all tokens.
     var reasons: [String] {
         let keys = verifier.keyReport
         return serving.reasons + dispatcher.reasons + (Self.isWaiting(keys) ? Self.missing(keys) : [])

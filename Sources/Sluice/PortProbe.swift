@@ -118,8 +118,8 @@ struct PortOwner: Sendable, Equatable {
         }
     }
 
-    /// Reads a file of `/proc`. Foundation ends at the first read that is shorter than its buffer, but such a file
-    /// returns only whole lines, so that even the first read can be shorter.
+    /// Reads a file of `/proc`. Foundation's functions stop after a read that does not fill their buffer. A read of
+    /// such a file returns only whole lines, so even the first read may not fill the buffer.
     static func text(of file: String) -> String {
         guard let stream = fopen(file, "r") else { return "" }
         defer { fclose(stream) }

@@ -11,7 +11,7 @@ import Tokens
 import TraceExport
 
 extension PrometheusRegistry {
-    /// Describes metrics that code counts directly.
+    /// Describes the metrics that other code updates as events occur.
     ///
     /// Call it before that code creates the metrics, because the description of a metric cannot change
     /// afterwards.
@@ -281,7 +281,8 @@ extension PrometheusRegistry {
     }
 }
 
-/// The numbers of requests in flight: one for each organization with many requests, and one for all others together.
+/// The counts of requests in flight: a row for each of the organizations with the most requests, and a row for all
+/// others together.
 struct RequestReport {
     struct Row: Equatable {
         /// The id, or `other`.
@@ -299,7 +300,7 @@ struct RequestReport {
     }
 }
 
-/// Metrics of organizations: one row for each of some organizations, and one row for all others together.
+/// Metrics of organizations: a row for each of the organizations that wait longest, and a row for all others together.
 struct OrganizationReport {
     struct Row: Equatable {
         /// The id, or `other`.

@@ -117,7 +117,7 @@ enum EndReport {
 
 /// Ends the gateway at a second Ctrl-C during shutdown, without waiting for work in progress.
 ///
-/// It is the first service: the service group traps signals before it starts services, so a Ctrl-C between the two
+/// It is the first service of the group. The group traps signals before it starts services, so a Ctrl-C in between
 /// begins the shutdown.
 struct SecondInterrupt: Service {
     /// The code that a shell reports for a program ended by Ctrl-C.

@@ -183,8 +183,9 @@ public final class SluiceClient: Sendable {
     ///   nothing, and for the deletion of a row that is already deleted at the server or whose create was discarded.
     /// - Throws: ``SluiceError/invalid(_:)`` for a write that cannot be sent.
     ///   ``SluiceError/unknownEntity(entityType:key:)`` for a row that was neither enqueued nor pulled, or for a
-    ///   reference to such a row. ``SluiceError/deleted(entityType:key:)`` for an update of a deleted row. ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized.
-    ///   ``SluiceError/signedOut`` after a sign-out. The database's errors.
+    ///   reference to such a row. ``SluiceError/deleted(entityType:key:)`` for an update of a deleted row.
+    ///   ``SluiceError/configuration(_:)`` for a record of a type that is not synchronized. ``SluiceError/signedOut``
+    ///   after a sign-out. The database's errors.
     @discardableResult
     public func enqueue(_ write: Write, in db: Database) throws -> UUID? {
         try checkInside(db)
@@ -192,7 +193,8 @@ public final class SluiceClient: Sendable {
             // enqueues earlier changes, including the creation of rows that the write references
             try captured.enqueueAll(db, now: configuration.now(), except: write.name(map))
         }
-        // to save time, because the user waits for this method, the same statement checks the owner of the file
+        // the user waits for this method. To save time, the statement that reads the number also checks whether the
+        // file still belongs to this client's device
         let sequence = try Device.nextSequence(db, of: worker.device)
         let id = try Enqueuing(map, db, sequence: sequence, now: configuration.now()).enqueue(write)
         if id != nil { ring(after: db) }
@@ -248,7 +250,8 @@ public final class SluiceClient: Sendable {
             let monitor = configuration.networkMonitor
             running.task = Task { [weak self, gateway] in
                 await previous?.value
-                // before the first turn: otherwise, this would end the pause after a failure of that turn
+                // these calls precede the worker's first attempt, because they would end the pause after a failure of
+                // that attempt
                 await gateway.tokens.forget()
                 await worker.endBackOff()
                 await withTaskGroup(of: Void.self) { group in
@@ -294,7 +297,7 @@ public final class SluiceClient: Sendable {
         showSuspension()
     }
 
-    /// Sets the status to suspended. A turn of the worker that was still running may have overwritten the status.
+    /// Sets the status to suspended. An attempt of the worker that was still running may have overwritten the status.
     private func showSuspension() {
         running.withLock { running in
             guard !running.isOn else { return }
@@ -317,8 +320,8 @@ public final class SluiceClient: Sendable {
     /// synchronization itself.
     ///
     /// - Parameter deadline: the maximum duration. The method returns earlier if nothing is left to do.
-    /// - Returns: the status at the end. ``SyncStatus/isComplete`` is true only if the exchange took place, and the phone
-    ///   and the gateway have the same data.
+    /// - Returns: the status at the end. ``SyncStatus/isComplete`` is true only if the exchange took place, and the
+    ///   phone and the gateway have the same data.
     @discardableResult
     public func syncOnce(deadline: Duration = .seconds(25)) async -> SyncStatus {
         let end = ContinuousClock.now.advanced(by: deadline.clamped)
@@ -342,8 +345,8 @@ public final class SluiceClient: Sendable {
 
     /// A stream of the status. It starts with the present status, followed by each visible change.
     ///
-    /// A slow reader misses intermediate values, but always receives the last value. If only times have changed, by less
-    /// than a second since the last delivered value, the stream delivers nothing.
+    /// A slow reader misses intermediate values, but always receives the last value. If only times have changed, by
+    /// less than a second since the last delivered value, the stream delivers nothing.
     public var status: AsyncStream<SyncStatus> { hub.stream }
 
     /// The present status, which includes all committed writes.

@@ -53,7 +53,7 @@ public final class MockGateway: Sendable {
     /// Creates a gateway without data.
     public init() {}
 
-    // MARK: - Its clients
+    // MARK: - Clients
 
     /// The address for a `SluiceClient`. No server listens at this address.
     public var url: URL { URL(string: "http://mock.invalid") ?? URL(filePath: "/") }
@@ -73,7 +73,7 @@ public final class MockGateway: Sendable {
         return "e30.\(text.replacing("=", with: "")).mock"
     }
 
-    // MARK: - Its data
+    // MARK: - Data
 
     /// Returns the entities of a type, including deleted entities, in the order of their last writes.
     public func entities(of type: String) -> [Entity] {
@@ -158,7 +158,7 @@ public final class MockGateway: Sendable {
         case ignore
     }
 
-    /// Whether accepted writes wait. If so, they do not take effect.
+    /// Whether accepted writes wait instead of taking effect.
     public var holdsWrites: Bool {
         get { state.withLock { $0.holdsWrites } }
         set {

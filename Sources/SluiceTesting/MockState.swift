@@ -17,7 +17,7 @@ struct MockState: Sendable {
 
     struct Entity: Sendable {
         var version: Int64
-        /// The entity's version before the last writer's writes that no other writer's write interrupts.
+        /// The entity's version before the latest uninterrupted series of writes by ``writer``.
         var base: Int64 = 0
         var isDeleted: Bool
         var document: JSON

@@ -114,7 +114,7 @@ package struct SpanKey: Sendable {
 
     package static let organization = SpanKey("sluice.organization.id")
     package static let requestID = SpanKey("sluice.request.id")
-    /// The number of mutations in a push or in a committed group.
+    /// The number of mutations in a push, in a batch to an upstream, or in a group of jobs that are committed together.
     package static let mutations = SpanKey("sluice.mutations")
     package static let mutationID = SpanKey("sluice.mutation.id")
     package static let mutationStatus = SpanKey("sluice.mutation.status")

@@ -94,7 +94,7 @@ package enum Spans {
 }
 
 extension Spans {
-    /// Runs an operation. Spans that start during the operation become children of `span`; nil has no effect.
+    /// Runs an operation. Spans that start during the operation become children of `span`, unless `span` is nil.
     ///
     /// - Parameter ends: whether the span ends with the operation. If so, an error of the operation marks the span as
     ///   failed.

@@ -3,8 +3,9 @@ import FoundationEssentials
 
 /// A sender's private key, for signatures of the scheme `v1a`: Ed25519 (RFC 8032).
 ///
-/// The key's text is `whsk_` followed by base64. The encoded bytes are the 32 bytes of the private key, which the 32
-/// bytes of the public key may follow. The description does not contain the text, so that the text is never logged.
+/// The key's text is `whsk_` followed by base64. The encoded bytes are the 32 bytes of the private key, optionally
+/// followed by the 32 bytes of the public key. The description does not contain the text, so that the text is never
+/// logged.
 public struct WebhookSigningKey: Sendable, CustomStringConvertible {
     /// The beginning of a private key's text.
     public static let prefix = "whsk_"
@@ -126,7 +127,8 @@ public struct WebhookSecret: Sendable, Hashable, CustomStringConvertible {
 enum Base64Text {
     static func encode(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
 
-    /// Decodes a text. The padding may be missing. Nil for every other text that ``encode(_:)`` would not return.
+    /// Decodes a text, with or without its padding. Apart from the padding, the text must be exactly the text that
+    /// ``encode(_:)`` returns for the same bytes; otherwise the result is nil.
     static func decode(_ text: some StringProtocol) -> [UInt8]? {
         let digits = text.utf8.count
         guard digits % 4 != 1, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else { return nil }

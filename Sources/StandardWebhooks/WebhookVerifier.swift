@@ -153,7 +153,7 @@ public struct WebhookSigner: Sendable {
     ///     different messages could then have the same signed bytes.
     ///   - timestamp: the time of this attempt, in seconds since 1970.
     ///   - body: the body exactly as it is sent.
-    /// - Throws: if there is a key, an error of the cryptography library when the system provides no random bytes.
+    /// - Throws: an error of the cryptography library, if there is a key and the system provides no random bytes.
     public func headers(id: String, timestamp: Int64, body: [UInt8]) throws -> [(name: String, value: String)] {
         precondition(!id.utf8.contains(UInt8(ascii: ".")), "an id with a dot would sign other messages, too")
         let message = SignedMessage(id: id, timestamp: timestamp, body: body)

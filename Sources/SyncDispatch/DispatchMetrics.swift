@@ -15,7 +15,7 @@ package struct DispatchMetrics: Sendable {
     /// Outcomes that were discarded because another gateway had claimed the lane.
     package static let leasesLost = "sluice_lane_leases_lost_total"
 
-    /// Steps of lanes that waited because of an upstream's `requests_per_second`.
+    /// Steps of lanes (``LaneStep``) that waited because of an upstream's `requests_per_second`.
     package static let throttled = "sluice_upstream_throttled_total"
     /// Mutations that were sent to upstreams in batches.
     package static let batchParts = "sluice_upstream_batch_parts_total"
@@ -102,7 +102,8 @@ package struct DispatchConfiguration: Sendable {
     package var maximumRequests: Int?
     /// The interval at which the database is searched for due lanes, in seconds, before jitter.
     package var pollInterval: Double = 1
-    /// The number of mutations after which a lane releases its place to waiting lanes of its organization.
+    /// The number of mutations after which a lane releases its place (``HostPlaces``) to waiting lanes of its
+    /// organization.
     package var burst = 64
     /// The time after which a running lane completes its current mutation and releases its place to waiting lanes.
     package var turn: Duration = .seconds(5)
@@ -125,7 +126,7 @@ package final class LaneStatsCollector: Service {
     package struct Findings: Sendable {
         /// The counts of lanes; nil before the first count.
         package var lanes: LaneStore.Stats?
-        /// The oldest waiting mutations of the configured number of organizations, one for each organization, oldest
+        /// The oldest waiting mutation of each organization, for up to the configured number of organizations; oldest
         /// first.
         ///
         /// If there are more organizations, one additional entry has the oldest waiting mutation of all organizations.

@@ -30,7 +30,7 @@ package final class Dispatcher: Service {
     /// The dispatcher's counts, for metrics.
     package struct Counts: Sendable, Hashable {
         package var running = 0
-        /// The number of due lanes that wait for a place.
+        /// The number of due lanes that wait for a place (``HostPlaces``).
         package var waiting = 0
         /// The number of running lanes that have a place.
         package var working = 0
@@ -200,7 +200,7 @@ package final class Dispatcher: Service {
         }
         deadline?.cancel()
         report(scheduler)
-        // other replicas can then claim the released lanes without waiting for their next search
+        // with this hint, other replicas can claim the released lanes before their next search
         store.notifier.notifyDue()
     }
 
@@ -222,7 +222,8 @@ package final class Dispatcher: Service {
         }
     }
 
-    /// Returns the running lanes, which a search must not postpone because they are about to be claimed.
+    /// Returns the running lanes. A search (``LaneSearch``) must not postpone them, because a runner that has just
+    /// started is about to claim its lane.
     ///
     /// One of these lanes may send the next probe of its upstream. While no circuit is open, no lane is postponed, so
     /// the result is empty.

@@ -52,7 +52,7 @@ extension Store {
     /// Reads the feed in permanent ids.
     package var changes: ChangeReader { ChangeReader(feed: feed, catalog: catalog, failure: failure) }
 
-    /// Reads the feed in a device's local ids. Its parts share a cache.
+    /// Reads the feed in a device's local ids. All calls share one cache.
     package var pulls: DevicePuller {
         // read before `shared` takes its lock, because the lock must not be taken twice
         let feed = feed

@@ -40,7 +40,8 @@ package final class Store: Sendable {
     private let keyCheck: MasterKeyCheck
     /// The time limit of ``readiness()``, less than the five seconds of a health check.
     private static let readinessTimeout: Duration = .seconds(2)
-    /// The maximum age of the last answer of a server in a cluster; a server with an older answer is unavailable.
+    /// The maximum age of the connected server's last answer to a poll, in a cluster. If the answer is older, and no
+    /// connection of the pool becomes available, the gateway is not ready.
     ///
     /// While one server hangs, a poll takes half of this time, and the pause between polls follows in addition.
     private static let clusterTimeout: Duration = .seconds(15)
@@ -119,8 +120,8 @@ package final class Store: Sendable {
             lastReadiness.withLock { $0 = reasons }
             return reasons
         } catch let error as PostgresError {
-            // all connections may wait for one server of a Citus cluster while the gateway serves the organizations of
-            // the other servers
+            // in a Citus cluster, all connections of this pool may wait for one server that hangs; the committers have
+            // their own connections, and still serve the organizations of the other servers
             let waited = [.timedOut, .unresponsive, .poolExhausted].contains(error.kind) && pool.statistics.open > 0
             if waited, cluster.servers.wasSeen(within: Self.clusterTimeout) { return lastReadiness.withLock { $0 } }
             logger.debug("not ready", metadata: ["error": "\(error.message)"])
@@ -149,7 +150,7 @@ package final class Store: Sendable {
     /// Whether the first write, the registration of this replica, has succeeded or failed.
     package var hasTriedToWrite: Bool { notifier.hints.hasWritten || notifier.hints.writeFailure != nil }
 
-    /// The reason why writes are not possible although the database can be read; nil if they are possible.
+    /// The reason why writes are not possible although the database can be read; nil if writes are possible.
     ///
     /// The value is always nil in a Citus cluster, because the servers of a cluster fail independently and the gateway
     /// serves the organizations of the available servers.

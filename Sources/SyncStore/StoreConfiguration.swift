@@ -16,7 +16,7 @@ package struct StoreConfiguration: Sendable {
     package var commitsDirectly = false
     /// The number of connections for everything except group commit.
     package var poolSize: Int
-    /// The number of push committers; the same number serves lane steps.
+    /// The number of committers for pushes. There are as many further committers for lane steps.
     ///
     /// Each committer has its own connection. One more connection serves heavy pushes, and one serves events.
     package var committers: Int
@@ -24,7 +24,8 @@ package struct StoreConfiguration: Sendable {
     package var leaseSeconds: Double
     /// Wraps the organizations' data keys; nil if nothing is sealed.
     package var masterKeys: MasterKeys?
-    /// The interval at which watched data are polled while hints from other replicas arrive.
+    /// The interval at which the gateway polls the lanes and feeds that requests wait for, while hints from other
+    /// replicas arrive.
     ///
     /// The polls remain necessary because a hint can be lost.
     package var pollInterval: Duration = .seconds(15)
@@ -76,7 +77,7 @@ package struct DatabaseTimeouts: Sendable {
     package var connection: Duration { statement * 6 / 5 }
     /// The time for which a transaction may be idle: 5 s by default.
     package var idleTransaction: Duration { statement * 2 }
-    /// The timeout of all statements of one write of a settlement together: 10 s by default.
+    /// The time limit for all statements of one transaction that settles mutations, in total: 10 s by default.
     package var settlement: Duration { statement * 4 }
     /// The time after which the worker of a waiting lane step gets an error: 10 s by default.
     package var laneStep: Duration { statement * 4 }

@@ -132,7 +132,8 @@ package struct StoreFailure: Sendable {
 
     /// The problem of an operation that took too long, although the database is available.
     ///
-    /// The operation may take as long the next time. Therefore the caller must wait longer than after other overloads.
+    /// The operation may take just as long the next time. Therefore the caller must wait longer than after other
+    /// overloads.
     package static var tooLong: Problem {
         var problem = Problem.overloaded("the request timed out")
         problem.retryAfter = tooLongRetryAfter

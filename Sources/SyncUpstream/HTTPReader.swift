@@ -36,7 +36,8 @@ package final class HTTPReader: Sendable {
         }
     }
 
-    /// Fetches a key set, unless the server reports that its `ETag` is unchanged. The request takes at most 5 seconds.
+    /// Fetches a key set, unless the server reports that the key set's `ETag` is unchanged. The request takes at most 5
+    /// seconds.
     package func keySet(_ url: String, _ etag: String?) async -> KeySetAnswer {
         var headers = [("Accept", "application/jwk-set+json, application/json")]
         if let etag { headers.append(("If-None-Match", etag)) }

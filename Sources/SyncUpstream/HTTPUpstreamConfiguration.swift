@@ -32,8 +32,9 @@ package struct HTTPUpstreamConfiguration: Sendable {
 
     package init() {}
 
-    /// The maximum size of the answer to a request, in bytes: an eighth of the memory of all answers, and at least
-    /// ``maximumBodyBytes``.
+    /// The maximum size of the answer to a request, in bytes: ``maximumBodyBytes``, and more for a batch.
+    ///
+    /// Each part of a batch raises the size, but at most to an eighth of the memory of all answers.
     ///
     /// - Parameter parts: the number of parts of a batch; 1 for other requests.
     func maximumBodyBytes(parts: Int) -> Int {

@@ -83,8 +83,8 @@ package final class ResponseCollector: HTTPClientResponseDelegate {
 
     /// The number of bytes to claim for a body of unknown length of which `length` bytes have arrived.
     ///
-    /// When the body is no longer short, memory for the longest answer to one mutation is claimed, and when half of
-    /// this memory is used, memory for the longest body.
+    /// When the body uses more than half of the memory that was claimed first, memory for the longest answer to one
+    /// mutation is claimed. When the body uses more than half of that memory, memory for the longest body is claimed.
     private func neededBytes(of length: Int) -> Int {
         if length <= ResponseMemoryBudget.firstPart / 2 { return 0 }
         let usual = UpstreamResponse.maximumBodyBytes

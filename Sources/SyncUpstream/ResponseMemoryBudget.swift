@@ -9,8 +9,9 @@ import Synchronization
 /// A response claims memory before its body is read. While no memory is free, the gateway does not read from the
 /// connection, and TCP's flow control delays the upstream. The wait does not extend the request's time limit.
 ///
-/// Responses that are not fast together hold at most three quarters. Otherwise many organizations with slow upstreams
-/// could hold all memory, and other organizations' responses would wait for the time-outs of these upstreams.
+/// At most three quarters of the memory are available to responses that are not fast. Without this limit, many
+/// organizations with slow upstreams could hold all memory, and other organizations' responses would wait for the
+/// time-outs of these upstreams.
 package final class ResponseMemoryBudget: Sendable {
     /// The number of bytes that are claimed first for a body of unknown length. If the body exceeds half of this
     /// number, more memory is claimed.
@@ -27,7 +28,7 @@ package final class ResponseMemoryBudget: Sendable {
     fileprivate enum Part {
         /// The memory for all responses.
         case whole
-        /// The part of the memory that responses may hold that are not fast.
+        /// The part of the memory that is available to responses that are not fast.
         case slow
     }
 

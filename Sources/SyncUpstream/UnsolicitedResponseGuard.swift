@@ -3,10 +3,10 @@ import NIOHTTP1
 
 /// Discards unsolicited responses, so that no organization receives the response to another organization's request.
 ///
-/// When a response has ended, the client immediately uses the connection for the next request, even if it has read
-/// further data that it has not processed. The client would treat such data as the response to the next request. For
-/// this reason, the handler delays the end of a response until all data that arrived with the response have been
-/// checked. A connection with surplus data gets no further request and is closed.
+/// When a response has ended, the client immediately uses the connection for the next request, even if the client has
+/// received further data and has not processed these data. The client would treat such data as the response to the next
+/// request. For this reason, the handler delays the end of a response until all data that arrived with the response
+/// have been checked. A connection with surplus data gets no further request and is closed.
 ///
 /// In HTTP/1.1, data that arrive later, during the next request, cannot be distinguished from a response (RFC 9112, 9.2
 /// and 11.2).

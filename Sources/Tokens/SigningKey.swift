@@ -96,6 +96,7 @@ enum TokenAlgorithm: String, Sendable {
     case es256 = "ES256"
     case eddsa = "EdDSA"
 
-    /// Whether a key that verifies tokens cannot sign them. Only keys of these algorithms are published.
+    /// Whether the key that verifies tokens differs from the key that signs them. Only keys of such algorithms are
+    /// published.
     var isAsymmetric: Bool { self != .hs256 }
 }

@@ -6,8 +6,8 @@ package import SyncModel
 package struct TokenConfiguration: Sendable, Equatable {
     /// The issuer that is configured by environment variables. All other issuers are in the file of issuers.
     ///
-    /// If the settings name an organization, the issuer is trusted only for this organization; otherwise, for every
-    /// organization. An issuer without a key is ignored.
+    /// If the settings name an organization, the issuer is trusted only for this organization. If not, the issuer is
+    /// trusted for every organization. An issuer without a key is ignored.
     package var own: TrustedIssuer
     /// The tolerated difference between the issuer's clock and the gateway's clock, in seconds, 0 to 600.
     ///
@@ -58,8 +58,8 @@ extension TokenConfiguration {
     /// Thrown if no token of the issuer can identify a user by this text.
     package struct UnusableSubject: Error {}
 
-    /// The issuers for which a subject that is a UUID is a user's id. The set contains the names under
-    /// which the issuers are stored.
+    /// The issuers for which a UUID in the claim of the user is the user's id. The set contains the names under which
+    /// these issuers are stored.
     package var uuidIssuers: Set<ByteExactString> {
         Set(issuers.map(\.rememberedAs)).subtracting(
             issuers.filter { $0.places.userForm == .mapped }.map(\.rememberedAs)

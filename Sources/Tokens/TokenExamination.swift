@@ -18,7 +18,7 @@ package struct TokenExamination: Sendable {
     package struct Key: Sendable {
         package let id: String?
         package let algorithm: String
-        /// Whether the issuer publishes the key. Otherwise it is configured.
+        /// Whether the issuer publishes the key. If not, the operator configured the key.
         package let isPublished: Bool
     }
 

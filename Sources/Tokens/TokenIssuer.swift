@@ -111,7 +111,7 @@ struct IssuedPayload: Encodable {
 
 /// Creates the tokens that identify a request's user to an upstream.
 ///
-/// They are short-lived JWTs, signed with the gateway's own key. The public half of the key is published.
+/// The tokens are short-lived JWTs, signed with the gateway's own key. The public half of the key is published.
 package final class RequestSigner: Sendable {
     /// The `iss` of the signer's tokens.
     package static let issuer = "sluice"

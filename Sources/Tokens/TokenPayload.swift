@@ -75,8 +75,8 @@ extension TokenPayload {
 
     /// The names of an object's members, or the texts of a list.
     ///
-    /// These names are never interpreted as ids, because a provider's customers choose them. Otherwise a customer could
-    /// choose the id of another organization.
+    /// These names are never interpreted as ids, because a provider's customers choose them. If the names could be ids,
+    /// a customer could choose the id of another organization.
     private func keys(_ place: ClaimPlace) throws(TokenError) -> [ByteExactString] {
         guard let value = claims.value(at: place.query) else { throw .missingClaim(place.description) }
         let names: [String?]
@@ -154,7 +154,8 @@ package struct TokenClaims: Sendable, Hashable {
     package let namespace: ByteExactString
     package let organization: Organization
     package let user: User
-    /// The organizations to which names may refer. An organization's id has already been checked.
+    /// The organizations that the issuer's tokens may name. A name must refer to one of them, which is checked when the
+    /// name is resolved. An organization's id has already been checked.
     package let covered: TrustedIssuer.Organizations
     /// When the token expires, in seconds since 1970.
     ///

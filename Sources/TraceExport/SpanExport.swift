@@ -5,7 +5,7 @@ import SyncModel
 package enum ExportAnswer: Sendable {
     /// The receiver has accepted all spans except for the given number.
     case accepted(rejected: Int)
-    /// The receiver cannot process the request, and could not process a repeated request either.
+    /// The receiver cannot process the request, even if it is repeated.
     case refused(String)
     /// The receiver is unavailable or overloaded.
     case failed(String, retryAfter: Duration? = nil)

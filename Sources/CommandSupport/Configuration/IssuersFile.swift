@@ -10,7 +10,8 @@ import Tokens
 /// "channel_claim"?, "channel_prefix"?, "channel_role"?, "namespace"?, "exclusive_keys"?, "organizations": [UUID…] |
 /// "any"}]}`.
 ///
-/// Each mistake is reported with its place, but without the value, because the value may be a secret in the wrong line.
+/// Each mistake is reported with its place, but without the value, because the value may be a secret that is in the
+/// wrong place.
 struct IssuersFile {
     static let maximumIssuers = 100
     static let maximumOrganizations = 10_000

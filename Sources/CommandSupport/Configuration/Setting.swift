@@ -75,7 +75,8 @@ package struct Setting: Sendable {
 
     package var variable: String { Self.variable(for: name) }
 
-    /// The key of the file that contains the value; nil if the setting is not a secret.
+    /// The configuration key for the path of a file that contains the value (`…_file`); nil if the setting is not a
+    /// secret.
     package var fileName: String? { isSecret ? name + "_file" : nil }
 
     package static let prefix = "SLUICE_"

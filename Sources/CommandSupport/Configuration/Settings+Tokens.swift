@@ -4,9 +4,9 @@ package import Tokens
 extension Settings {
     /// Returns the accepted tokens. Reads every file of keys, secrets and issuers, because the files may have changed.
     ///
-    /// - Throws: an error if no key is configured, or if a file cannot be read. Also throws an error if public keys are
-    ///   configured without the settings `SLUICE_JWT_ISSUER` and `SLUICE_JWT_AUDIENCE`, and
-    ///   `SLUICE_JWT_EXCLUSIVE_KEYS` is not `yes`.
+    /// - Throws: an error if no key is configured, or if a file cannot be read. If public keys are configured and
+    ///   `SLUICE_JWT_EXCLUSIVE_KEYS` is not `yes`, also throws an error if `SLUICE_JWT_ISSUER` or `SLUICE_JWT_AUDIENCE`
+    ///   is not set.
     package func tokenConfiguration() throws(ConfigurationError) -> TokenConfiguration {
         let hasOwnKeys = jwtSecret != nil || jwtKeysFile != nil || jwtJWKSURL != nil
         guard hasOwnKeys || jwtIssuersFile != nil else {

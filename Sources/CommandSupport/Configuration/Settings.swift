@@ -25,10 +25,10 @@ package struct Settings: Sendable {
     package private(set) var unknownNames: [String] = []
     /// Whether the default database is used, because no database was set.
     private(set) var isDatabaseUnset = false
-    /// Each setting as it is shown. Secrets are "set" or "not set".
+    /// Each setting with the value that operators see. For a secret, this is "set" or "not set".
     package var inForce: [(name: String, value: String)]
 
-    /// Reads the environment and, if `configFile` or the environment names a file, this file.
+    /// Reads the environment. If `configFile` or the environment names a configuration file, also reads this file.
     package static func load(
         configFile: String?,
         environment: [String: String]

@@ -8,7 +8,7 @@ import SyncModel
 struct SettingsReader {
     private let sources: [SettingsSource]
     private(set) var problems: [String] = []
-    /// Each setting that was read, as it is shown.
+    /// Each setting that was read, with the value that operators see.
     private(set) var inForce: [(name: String, value: String)] = []
 
     init(sources: [SettingsSource]) {

@@ -23,9 +23,10 @@ extension Settings {
         configuration.participants = InstalledFeatures.list.flatMap { $0.participants }
         configuration.tables = InstalledFeatures.list.tables
         let store = Store(configuration, now: SystemClock.now, logger: logger)
-        // An operator's machine may have no token settings. Then the program cannot interpret documents that grant
-        // channels to a user by a UUID, and keeps the stored grants of these documents. The error is not logged: a
-        // gateway with invalid token settings does not start, and a command that evaluates channels reports the error.
+        // An operator's machine may have no token settings. Without these settings, the program cannot interpret
+        // documents that grant channels to a user by a UUID. It then keeps the stored grants of these documents. The
+        // error is not logged: a gateway with invalid token settings does not start, and a command that evaluates
+        // channels reports the error.
         store.catalog.setUUIDIssuers { try? tokenConfiguration().uuidIssuers }
         return store
     }

@@ -188,7 +188,7 @@ package struct AdministrationOptions: ParsableArguments {
         return true
     }
 
-    /// All organizations by id.
+    /// Returns all organizations, ordered by id.
     package static func organizations(_ administration: Administration) async throws(Problem) -> [OrganizationRow] {
         var organizations: [OrganizationRow] = []
         var last: UUID?

@@ -52,7 +52,7 @@ package func uuidArgument(_ text: String) throws -> UUID {
     return id
 }
 
-/// Reads a time from the command line: an RFC 3339 date-time, or a date, which means its beginning in UTC.
+/// Reads a time from the command line: an RFC 3339 date-time, or a date (the beginning of this day in UTC).
 package func momentArgument(_ text: String) throws -> Timestamp {
     guard let moment = Timestamp(rfc3339: text) ?? Timestamp(rfc3339: text + "T00:00:00Z") else {
         throw ValidationError("\"\(text)\" is neither a date-time such as 2026-11-20T07:00:00Z nor a date.")
@@ -100,7 +100,7 @@ package struct IssuerOption: ParsableArguments {
     }
 }
 
-/// Parses an issuer's name of a user.
+/// Parses the name that an issuer uses for a user.
 package func externalName(_ text: String) throws -> ByteExactString {
     guard ExternalName.isValid(text) else {
         throw ValidationError("A name has 1 to \(ExternalName.maximumBytes) bytes without control characters.")

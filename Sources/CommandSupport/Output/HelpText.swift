@@ -41,16 +41,16 @@ package enum HelpText {
         return min(max(Int(size.ws_col), 40), 100)
     }
 
-    /// Wraps the help text in a message of ArgumentParser at the terminal's width; other messages are not changed.
+    /// If a message of ArgumentParser is a help text, wraps it at the terminal's width. Other messages are not changed.
     package static func wrapped(from message: String) -> String {
         guard let start = message.range(of: "OVERVIEW: ")?.lowerBound else { return message }
         return message[..<start] + wrapped(String(message[start...]), columns: columns)
     }
 
-    /// Wraps a help text, except for its examples, which break their lines themselves.
+    /// Wraps a help text, except for its examples, which already have line breaks.
     ///
-    /// Continuation lines are indented like the text of the first line. That text begins after a label, such as an
-    /// option, and at least two spaces, or after the hyphen of a list.
+    /// Continuation lines are indented like the text of the first line. That text begins after the hyphen of a list, or
+    /// after a label (such as an option) that at least two spaces follow.
     package static func wrapped(_ help: String, columns: Int) -> String {
         var isExample = false
         return help.split(separator: "\n", omittingEmptySubsequences: false)

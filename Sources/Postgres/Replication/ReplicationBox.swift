@@ -111,8 +111,8 @@ final class ReplicationBox: Sendable {
 
     /// Returns the position to report to the server, which has sent everything up to `sent`.
     ///
-    /// If the reader has confirmed all changes that were received, the reported position is `sent`. The server can then
-    /// discard the log of changes in other tables.
+    /// If `confirmsIdle` is true and the reader has confirmed all changes that were received, the reported position is
+    /// at least `sent`. The server can then discard the log of changes in other tables.
     func progress(sent: LogPosition, isRequested: Bool, confirmsIdle: Bool) -> LogPosition {
         state.withLock { state in
             state.sent = max(state.sent, sent)

@@ -2,8 +2,8 @@ import Synchronization
 
 /// The committed changes of a server's other sessions, from a logical replication slot.
 ///
-/// The slot uses `pgoutput`. A separate thread reads ahead up to its memory limit. It reports the reader's position to
-/// the server, which keeps its log from this position on.
+/// The slot uses `pgoutput`. A separate thread reads ahead up to its memory limit. The thread reports the reader's
+/// position to the server, and the server keeps its log from this position on.
 ///
 /// If the connection was lost, the next stream begins after the last confirmed position. A reader can therefore receive
 /// unconfirmed changes again.

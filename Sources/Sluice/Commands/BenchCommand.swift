@@ -136,7 +136,8 @@ struct BenchRun: Sendable {
         }
     }
 
-    /// Acquires the lock, which the session of a killed run may have for another moment.
+    /// Acquires the lock. If an earlier run was killed, its session may still have the lock for a moment, so the method
+    /// tries for two seconds.
     private func acquireLock(on connection: Connection) async throws -> Bool {
         for _ in 0..<20 {
             if try await connection.run(Query(BenchTenants.lockStatement)).read(0, 0) { return true }

@@ -4,8 +4,8 @@ import JSONText
 
 /// The error message about invalid arguments, without the arguments.
 ///
-/// The arguments may contain a token or parts of a token, for example if it was copied with line ends. The token would
-/// remain in a terminal's scrollback, and in the logs of programs that run commands.
+/// The arguments may contain a token, or parts of a token that was copied with line ends. The token would remain in a
+/// terminal's scrollback, and in the logs of programs that run commands.
 enum TerminalMessage {
     /// The maximum length of a value that is treated as a word. Longer values may be parts of a token.
     private static let longestWord = 15
@@ -28,8 +28,8 @@ enum TerminalMessage {
         return shown
     }
 
-    /// Returns the values of options that never contain a token, if the values are words or numbers. For example,
-    /// `--user ID` is reported with `ID`.
+    /// Returns the values of options that never contain a token, if the values are words or numbers. For example, a
+    /// message about `--user anna` keeps `anna`.
     private static func shortValues(in arguments: [String]) -> Set<String> {
         let options: Set = ["--user", "--organization", "--ttl", "--name", "--scope"]
         var values: Set<String> = []
@@ -57,7 +57,7 @@ enum TerminalMessage {
             pieces += [String(argument[..<equals]), String(argument[argument.index(after: equals)...])]
         }
         pieces += argument.split(whereSeparator: { ".= \t\n\r".contains($0) }).map(String.init)
-        // an unknown option in short form is named by its first letter
+        // the parser's message names an unknown option in short form by its first letter
         if argument.hasPrefix("-"), !argument.hasPrefix("--") { pieces.append(String(argument.prefix(2))) }
         return pieces
     }

@@ -5,9 +5,10 @@ import SyncHTTP
 import SyncModel
 import SyncUpstream
 
-/// Creates failed writes of a second user of the demo's REST API, as examples for the console.
+/// Creates mutations of a second user that did not succeed, as examples for the console. The mutations are replayed to
+/// the demo's REST API.
 ///
-/// The examples are a conflict, an edit that waits for the conflict, and a failure. All ids are fixed, because the API
+/// The mutations are a conflict, an edit that waits for the conflict, and a failure. All ids are fixed, because the API
 /// and its organization are created again at each start.
 struct DemoFault: Sendable {
     static let tenant = DemoTenant(
@@ -21,10 +22,10 @@ struct DemoFault: Sendable {
     let upstream: ListenAddress
     let token: String
 
-    /// Creates the examples: a push with a failure, a colleague's edit at the API, and a push that does not include
-    /// this edit.
+    /// Creates the examples: a push with a failure, a colleague's edit at the API, and a push of edits that are based
+    /// on the state before the colleague's edit.
     ///
-    /// An example that cannot be created is left out of the demo, with a message.
+    /// If a request is rejected, the method prints a message, and the demo continues without the examples.
     func make() async {
         let client = HTTPUpstream(now: SystemClock.now, logger: .ofCommands())
         let isMade = await make(by: client)

@@ -11,6 +11,7 @@ struct DevelopmentCluster: Sendable {
 
     static let database = "sluice"
 
+    /// Finds the files of an existing cluster, or chooses their places, and finds PostgreSQL's programs.
     static func settle(
         in directory: DevelopmentDirectory,
         environment: [String: String]
@@ -152,7 +153,7 @@ struct ClusterLayout: Sendable {
     /// Finds the places that were used before, or chooses and records them.
     ///
     /// The data is in the folder itself, or under /var/tmp if the database's user cannot access the folder (for example
-    /// in root's home). The socket is next to the data, or under TMPDIR if its path would be too long.
+    /// in root's home). The socket is next to the data, or under TMPDIR if the socket's path would be too long there.
     static func settle(
         in directory: DevelopmentDirectory,
         user: DatabaseUser?,
@@ -208,9 +209,10 @@ struct PostgresBinaries: Sendable {
     /// The lowest major version that the gateway supports.
     static let oldest = 15
 
-    /// The newest supported installation, or the installation with a cluster's major version.
+    /// Returns the installation of the major version `major`, which an existing cluster has; without a cluster, the
+    /// newest supported installation.
     ///
-    /// The versions of installations in other folders of PATH are not known.
+    /// Installations in folders of PATH are used last, without a check of their version.
     ///
     /// - Parameter root: the folder with a folder for each installed major version.
     static func find(major: String?, path: String, root: String = "/usr/lib/postgresql") throws -> PostgresBinaries {

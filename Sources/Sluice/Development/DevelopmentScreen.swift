@@ -46,7 +46,8 @@ enum DevelopmentScreen {
     }
 }
 
-/// The output line of a step that takes a moment. The line begins before the step and ends after it.
+/// The output line of a step that takes a moment. The beginning of the line is printed before the step, and the rest
+/// after the step.
 struct ProgressLine {
     private let started = ContinuousClock.now
 

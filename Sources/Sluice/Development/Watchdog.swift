@@ -76,8 +76,8 @@ struct DatabaseUser: Sendable {
     let userID: uid_t
     let groupID: gid_t
 
-    /// Returns `postgres` or `nobody`. Returns nil if this process is not root, because it can then run a server
-    /// itself.
+    /// Returns `postgres` or `nobody`. Returns nil if this process does not run as root: its own user can then run the
+    /// server.
     static func forRoot() throws -> DatabaseUser? {
         guard geteuid() == 0 else { return nil }
         for name in ["postgres", "nobody"] {
@@ -94,8 +94,8 @@ enum UserShell {
 
     /// The shell's arguments.
     ///
-    /// A separate program, setpriv(1), changes the user. The user must not be changed between fork and exec. Otherwise
-    /// the C library would wait for threads that the child process does not have, sometimes forever.
+    /// A separate program, setpriv(1), changes the user. If the user were changed between fork and exec, the C library
+    /// would wait for threads that the child process does not have, sometimes forever.
     ///
     /// - Parameters:
     ///   - scriptArguments: `$0`, `$1` and so on.

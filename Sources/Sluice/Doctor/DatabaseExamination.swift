@@ -185,8 +185,8 @@ struct DatabaseFacts: Sendable {
     let hasCitus: Bool
     let autovacuum: String
     let trackCounts: String
-    /// The time by which the server's clock is ahead of the host's clock, in seconds. Half of the query's duration is
-    /// uncertain.
+    /// The time by which the server's clock is ahead of the host's clock, in seconds. The error of this value is at
+    /// most half of the query's duration.
     let clockSkew: Double
 
     init(on connection: Connection) async throws {

@@ -17,7 +17,8 @@ struct HostExamination {
         ] + (await traceReceiver())
     }
 
-    /// Reports a receiver of traces that does not respond. A refusal is not reported, because the request has no spans.
+    /// Reports whether the receiver of traces responds. Any response is sufficient: the request contains no spans, so a
+    /// receiver may refuse it.
     private func traceReceiver() async -> [Diagnosis] {
         guard let url = settings.traceReceiver else { return [] }
         switch await reader.probe(url + "/v1/traces") {

@@ -109,8 +109,8 @@ enum ProviderCautions {
     ]
     private static let oktaHosts = [".okta.com", ".oktapreview.com", ".okta-emea.com", ".okta-gov.com"]
 
-    /// - Parameter payload: the payload of a token of the issuer, if there is one. If the issuer uses a customer's own
-    ///   domain, only tokens show which provider it is.
+    /// - Parameter payload: the payload of a token of the issuer, if there is one. If the issuer's URL has a customer's
+    ///   own domain, only the claims of its tokens show the provider.
     static func of(_ settings: IssuerSettings, payload: JSONValue? = nil) -> [Diagnosis] {
         let issuer = settings.issuer
         let host = host(of: issuer.issuer?.string ?? payload?["iss"]?.string ?? "")
@@ -179,10 +179,10 @@ enum ProviderCautions {
     }
 }
 
-/// The place of an issuer's settings.
+/// The names of an issuer's settings in messages, with the place where they are set.
 struct IssuerSettings {
     let issuer: TrustedIssuer
-    /// Whether the issuer is the single issuer of the variables. Otherwise it is an issuer of the file.
+    /// Whether the issuer is configured by variables; false for an issuer in the file of issuers.
     let isOwn: Bool
 
     init(_ issuer: TrustedIssuer, _ configuration: TokenConfiguration) {

@@ -58,8 +58,8 @@ struct UpstreamExamination {
         }
     }
 
-    /// Reads the upstreams of all organizations. This is permitted because the operator of the gateway runs the check.
-    /// Credentials are not read.
+    /// Reads the upstreams of all active organizations. This is permitted because the operator of the gateway runs the
+    /// check. Credentials are not read.
     private static let list = Statement(
         "doctor_upstreams",
         """

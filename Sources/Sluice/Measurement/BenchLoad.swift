@@ -6,7 +6,7 @@ import SyncModel
 import SyncStore
 import Synchronization
 
-/// A part of the measurement, in which each of some connections sends one push after another.
+/// A part of the measurement, in which a number of connections each send one push after another.
 struct BenchStage: Sendable {
     let name: String
     let connections: Int
@@ -38,7 +38,8 @@ struct BenchTally: Sendable {
     /// The duration of each push that was accepted completely, in microseconds.
     var latencies: [Int32] = []
     var mutations = 0
-    /// The number of refused pushes by the problem's code; `internalError` also if a mutation did not take effect.
+    /// The number of refused pushes by the problem's code; `internalError` also counts pushes in which a mutation did
+    /// not take effect.
     var refusals: [ProblemCode: Int] = [:]
     /// The measured time in seconds.
     var seconds = 0.0
@@ -52,7 +53,8 @@ struct BenchTally: Sendable {
         tally.refusals.merge(other.refusals, uniquingKeysWith: +)
     }
 
-    /// The duration in milliseconds that a share of the pushes did not exceed; nil if there are no pushes.
+    /// The duration in milliseconds within which the given share of the pushes was complete; nil if there are no
+    /// pushes.
     ///
     /// - Parameter sorted: the sorted latencies.
     static func percentile(_ share: Double, of sorted: [Int32]) -> Double? {
@@ -185,7 +187,7 @@ final class BenchLoad: Sendable {
     }
 }
 
-/// The devices of a connection, which it uses in turn.
+/// The devices of a connection. The connection pushes from each device in turn.
 struct BenchClient: Sendable {
     fileprivate(set) var devices: [BenchDevice] = []
     private var turn = 0

@@ -8,8 +8,8 @@ import SyncStore
 /// Measures the resources that a stage uses: CPU of this machine, the waits of the gateway's database sessions, and
 /// WAL.
 ///
-/// A value is nil if it cannot be measured: on other systems, without the privileges, or if the database is on another
-/// machine.
+/// A value is nil if it cannot be measured: on a system without `/proc`, without the privileges, or if the database is
+/// on another machine.
 struct BenchMeter: Sendable {
     /// A connection that the load does not use.
     let connection: Connection
@@ -83,8 +83,8 @@ struct BenchMeter: Sendable {
     /// Returns two medians in milliseconds: the time of a commit that the database writes to its disk, and the time of
     /// a request that changes nothing.
     ///
-    /// The difference of the two times is the flush of the WAL. It includes a replica's confirmation if commits wait
-    /// for the confirmation.
+    /// The difference of the two medians is the time of the WAL's flush. If commits wait for a replica's confirmation,
+    /// the difference includes this wait.
     func commitTimes(samples: Int = 40) async -> (commit: Double, roundTrip: Double)? {
         do {
             var times: [[Double]] = [[], []]

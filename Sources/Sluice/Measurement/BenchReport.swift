@@ -217,7 +217,8 @@ extension BenchReport {
         return "\(stage.connections) connections" + pushes
     }
 
-    /// Cores and waits: `gateway 0.8, database 1.0 of 2.0 busy cores; sessions: running 70 %, flush 20 %`.
+    /// Cores and waits, such as `gateway 0.8 cores, database sessions 1.0, everything on this machine 2.0; sessions:
+    /// running 70 %, flush 20 %`.
     private static func used(_ use: BenchUse) -> String {
         var cores = ["gateway \(decimal(use.own)) cores"]
         if let sessions = use.sessions { cores.append("database sessions \(decimal(sessions))") }

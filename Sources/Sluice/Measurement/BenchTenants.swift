@@ -13,7 +13,8 @@ import SyncStore
 struct BenchTenants: Sendable {
     /// The first words of the organizations' names.
     static let prefix = "sluice bench"
-    /// The number of organizations. A group commit of a gateway usually contains pushes of several organizations.
+    /// The number of organizations. There are several, because a group commit of a gateway usually contains pushes of
+    /// several organizations.
     static let count = 20
     /// The seconds for which a gateway is considered running after its last heartbeat. Gateways send a heartbeat
     /// every 5 seconds.
@@ -25,7 +26,8 @@ struct BenchTenants: Sendable {
     /// for a temporary organization.
     static func name(of organization: UUID) -> String { "\(prefix) \(organization.lowercased)" }
 
-    /// Returns the id of the user with a number, 0 or more. The id begins like the organization's id.
+    /// Returns the id of an organization's user, by the user's number (0 or more). The id begins like the
+    /// organization's id.
     ///
     /// ``strangerStatement`` recognizes these ids.
     static func user(_ number: UInt16, of organization: UUID) -> UUID {

@@ -1,7 +1,8 @@
 import Foundation
 import GRDB
 
-/// The rows that the app has changed. Triggers record the rows, until the changes are enqueued or reported.
+/// The rows that the app has changed, as recorded by triggers. A row stays recorded until its change is enqueued or
+/// reported.
 struct CapturedRows: Sendable {
     private let map: EntityMap
     /// Whether the client uses triggers.

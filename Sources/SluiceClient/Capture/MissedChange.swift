@@ -8,7 +8,7 @@ extension SluiceClient {
         /// Triggers detect the app's changes to mapped columns.
         ///
         /// The app writes its tables without calling the library. For a write with ``Write/Options``, the app can still
-        /// call the library. Changes of a row that follow each other shortly become one write.
+        /// call the library. Several changes of a row within a short time become one write.
         ///
         /// The triggers belong to the client's writing connection, and do not detect the writes of other processes.
         case triggers

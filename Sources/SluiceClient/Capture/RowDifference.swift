@@ -69,7 +69,8 @@ struct RowComparison {
         }
     }
 
-    /// Returns the keys of all rows of the table, of all documents, and of all edits that wait on top of documents.
+    /// Returns the keys of all rows in the table, and of all rows that have a document or an edit, except for held
+    /// rows.
     private func keys(of entity: EntitySync) throws -> [DatabaseValue] {
         let (table, column) = (entity.table.quotedDatabaseIdentifier, entity.key.column.quotedDatabaseIdentifier)
         let held = try String.fetchSet(

@@ -26,7 +26,7 @@ struct DeviceNumbers {
         }
     }
 
-    /// Advances each counter to the given local id, if the counter is lower.
+    /// Advances each counter if necessary, so that the next row of the type gets at least the given local id.
     func raise(to numbers: NextLocalIDs) throws {
         for entity in entities {
             guard let next = numbers[entity.entityType], next > 1 else { continue }
@@ -55,9 +55,9 @@ struct DeviceNumbers {
         try Bool.fetchOne(db, sql: "SELECT has_other_numbers FROM sluice_device") ?? false
     }
 
-    /// Returns whether numbers of this device are missing for entities with integer server ids. This is the case after
-    /// the database was copied from another phone, until the pull from the beginning has returned the numbers. In a
-    /// write, only a number can identify such an entity.
+    /// Returns whether this device has no local ids yet for entities with integer server ids. This is the case after
+    /// the database was copied from another phone, until the pull from the beginning has returned the local ids. In a
+    /// write, only a local id can identify such an entity.
     func areMissing() throws -> Bool {
         guard try Self.areOthers(db), try Feed.read(db).isSnapshot else { return false }
         return try entities.contains { entity in

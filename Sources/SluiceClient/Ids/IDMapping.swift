@@ -16,9 +16,9 @@ struct IDMapping: Sendable {
     /// Returns the id of the entity in a push. It is the client id or, if another device has created the entity, the
     /// server id.
     ///
-    /// After a restore, the gateway may have lost the client id together with the entity. Until the other device has
-    /// sent the create again, the gateway would treat the client id as ordinary data. The server id identifies the
-    /// entity before and after the restore.
+    /// After a restore from a backup, the gateway may have lost the client id together with the entity. Until the other
+    /// device has sent the create again, the gateway would treat the client id as ordinary data. The server id
+    /// identifies the entity before and after the restore.
     func wireID(_ db: Database) throws -> JSON? {
         try isNamedByServer(db) ? serverID : clientID ?? serverID
     }
@@ -93,7 +93,7 @@ extension IDMapping {
             )
     }
 
-    /// Returns those ids of entities of a type that no mapping has as a key, a client id or a server id.
+    /// Returns those of the given ids that no mapping of the type has as a key, a client id or a server id.
     ///
     /// - Parameter rows: a JSON array of arrays with three elements: the id in the format of the tables, its text, and
     ///   the key that the entity would have.

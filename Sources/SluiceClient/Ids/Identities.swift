@@ -13,7 +13,7 @@ final class Identities {
     private let isReading: Bool
     private var known: [EntityName: IDMapping] = [:]
     private var keys: [ServerName: String] = [:]
-    /// The ids of a page for which there was no mapping, see ``findUnmapped(_:)``.
+    /// The ids in a page of the feed that have no mapping (``findUnmapped(_:)``).
     private var unmapped: Set<ClientName> = []
     /// Whether the gateway's local ids for rows may differ from the rows' keys. Nil until it is read from the database.
     private var areOtherNumbers: Bool?
@@ -159,7 +159,7 @@ final class Identities {
         return String(key)
     }
 
-    /// Records the device's number for an entity whose key on the phone differs from this number.
+    /// Records the device's local id for an entity whose key on the phone differs from this local id.
     private func renumber(_ known: IDMapping, to number: JSON, _ entity: EntitySync) throws -> String {
         let type = entity.entityType
         if let other = try IDMapping.of(type, clientID: number, db), other.key != known.key {
@@ -183,7 +183,7 @@ final class Identities {
     }
 
     /// Merges two rows of one entity: a row that the phone created, and a row that a pull added before the response to
-    /// the create arrived. The phone's row keeps its key.
+    /// the create arrived. The row that the phone created keeps its key.
     ///
     /// - Returns: false if one of the app's constraints prevents the merge.
     func unite(_ shown: IDMapping, with own: IDMapping, _ entity: EntitySync) throws -> Bool {
@@ -207,9 +207,9 @@ final class Identities {
         return true
     }
 
-    /// Makes the phone use the server id, not its own number, for an entity that the phone has created. This is
-    /// necessary if another device has sent the create, because the gateway then has no number of this device for the
-    /// entity.
+    /// Makes the phone use the server id, not its own local id, for an entity that the phone has created. This is
+    /// necessary if another device, such as one with a copy of this database, has sent the create. The gateway then has
+    /// no local id of this device for the entity.
     func forgetNumber(_ number: JSON?, of name: EntityName) throws {
         guard let number, let known = try mapping(name), known.clientID?.id == number.id, known.serverID?.string != nil
         else { return }
@@ -223,8 +223,8 @@ final class Identities {
         areOtherNumbers = true
     }
 
-    /// Looks up many ids of the gateway by one statement. Ids that are new on the phone, as in a pull from the beginning,
-    /// then need no separate look-up.
+    /// Looks up many ids of the gateway by one statement. Ids that are new on the phone, as in a pull from the
+    /// beginning, then need no separate look-up.
     func findUnmapped(_ ids: [(entity: EntitySync, id: JSON)]) throws {
         for (type, ids) in Dictionary(grouping: ids, by: \.entity.entityType) {
             let rows = ids.map { entity, id in
@@ -242,7 +242,7 @@ final class Identities {
         !unmapped.isEmpty && unmapped.contains(ClientName(entityType, id))
     }
 
-    /// Removes the ids of a mapping that is written now from the ids without a mapping.
+    /// Removes the ids of a new mapping from the ids without a mapping.
     private func noteMapped(_ mapping: IDMapping) {
         if unmapped.isEmpty { return }
         for id in [.string(mapping.key), mapping.clientID, mapping.serverID].compactMap({ $0 }) {
@@ -251,7 +251,7 @@ final class Identities {
         unmapped.remove(ClientName(mapping.entityType, id: mapping.key))
     }
 
-    /// Returns the key of the entity with this id of the gateway, which may be a client id of the user.
+    /// Returns the key of the entity with this id at the gateway. The id may be the user's own client id.
     func key(of entity: EntitySync, serverID: JSON, clientID: JSON? = nil) throws -> String {
         let name = ServerName(entityType: entity.entityType, id: serverID.id)
         if let key = keys[name] { return key }
@@ -296,8 +296,9 @@ final class Identities {
         return key
     }
 
-    /// Returns a key for an entity that is new on the phone. The key is the user's own client id. Without a client id
-    /// it is the server id or, if the column cannot hold the server id, a UUID.
+    /// Returns a key for an entity that is new on the phone. With stable keys, the key is the user's own client id if
+    /// there is one. In all other cases, it is the server id. If the column cannot hold the id, or the id is already in
+    /// use as a key, the key is a new UUID.
     private func newKey(of entity: EntitySync, serverID: JSON, clientID: JSON?) throws -> String {
         let own = entity.keys == .stable ? [clientID, serverID] : [serverID]
         for id in own.compactMap({ $0 }) {

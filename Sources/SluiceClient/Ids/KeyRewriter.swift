@@ -53,8 +53,8 @@ struct KeyRewriter {
         try renameQueued(entity, clientID, to: .integer(number))
     }
 
-    /// Deletes a row, and redirects all references from this row to another row. At the server, the two rows are one
-    /// entity.
+    /// Deletes a row, and changes all references to this row into references to another row. At the server, the two
+    /// rows are one entity.
     ///
     /// - Returns: the key of the remaining row. If one of the app's constraints prevents the change, both rows remain,
     ///   and the result is the key of `mapping`.
@@ -70,8 +70,8 @@ struct KeyRewriter {
             guard isMerged else { return mapping.key }
         }
         try ServerSnapshot.delete(EntityName(entity.entityType, mapping.key), db)
-        // the row of `other` exists, or is held itself. Therefore no held row waits for this row any longer. The next
-        // pull tries to write the rows that waited.
+        // the row of `other` exists, or is itself held. Therefore no held row has to wait for the row of `other` any
+        // longer. The next pull tries to write the rows that waited.
         try db.execute(
             sql: """
                 UPDATE sluice_held SET waits_for_type = NULL, waits_for_key = NULL
@@ -83,7 +83,8 @@ struct KeyRewriter {
             sql: "DELETE FROM sluice_id_mappings WHERE entity_type = ? AND key = ?",
             arguments: [entity.entityType, mapping.key]
         )
-        // references to the client id may remain, because the gateway now accepts the client id for the entity
+        // if the remaining row has no client id, it gets this client id. References to the client id may remain,
+        // because the gateway now accepts the client id for the entity
         try db.execute(
             sql: """
                 UPDATE sluice_id_mappings SET client_id = coalesce(client_id, ?) WHERE entity_type = ? AND key = ?

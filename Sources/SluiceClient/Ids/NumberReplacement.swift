@@ -1,8 +1,7 @@
 import Foundation
 import GRDB
 
-/// Replaces local ids of the device by server ids in mutations, for local ids that the gateway does not have for this
-/// device.
+/// Replaces local ids in mutations by server ids, if the gateway does not have these local ids for this device.
 ///
 /// The gateway does not have a local id if a copied database got a new device id, or if another device has sent the
 /// create. A server id that is an integer cannot replace a local id, because the gateway treats integers in relations

@@ -3,8 +3,8 @@ struct JSONParser {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var position = 0
     private var depth = 0
-    /// The maximum nesting. It is higher than the gateway's 64 levels for documents and the levels that a response adds
-    /// around a document.
+    /// The maximum nesting. No response of the gateway is nested as deep: a document has at most 64 levels, and a
+    /// response adds a few levels around it.
     private static let depthLimit = 512
 
     private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }

@@ -22,8 +22,8 @@ struct Enqueuing {
         rows = Projection(map, identities, db)
     }
 
-    /// - Returns: the mutation's id; nil for an update that changes nothing, and for the deletion of a row that is already
-    ///   deleted.
+    /// - Returns: the mutation's id; nil for an update that changes nothing, and for the deletion of a row that is
+    ///   already deleted.
     func enqueue(_ write: Write) throws -> UUID? {
         if let key = write.options.orderKey {
             let bytes = key.utf8
@@ -99,10 +99,10 @@ struct Enqueuing {
             needed.append(ClientName(name.entityType, localID))
         }
         var version = options.isChecked && operation != .create ? try baseVersion(name) : nil
-        // the user saw a state from before another writer's change, so the write must be a conflict. The stored version
-        // may already include that change, and would then not cause a conflict. Version 1 always does, because it is
-        // below the version of that change. A higher version might belong to a run of changes by this device, and would
-        // then not cause a conflict, either (`docs/rules.md`, section "Conflicts").
+        // the user has not seen another writer's change, so this write must be a conflict. Version 1 always causes a
+        // conflict, because it is below the version of that change. The stored version may already include that change.
+        // A higher version might belong to a run of changes by this device. Neither would cause a conflict
+        // (`docs/rules.md`, section "Conflicts").
         if version != nil, try isOverlapping || isHeld(name) { version = 1 }
         var row = row(operation.rawValue, entity, options)
         (row.key, row.localID, row.serverID) = (name.key.isEmpty ? nil : name.key, localID, serverID)
@@ -142,7 +142,7 @@ struct Enqueuing {
 
     /// Returns whether the server or a write of this phone has deleted the entity, or whether its create was discarded.
     ///
-    /// The app may still show the row if one of its foreign keys forbids the deletion.
+    /// The app may still show the row if a foreign key in the app's tables forbids the deletion.
     private func wasDeleted(_ name: EntityName) throws -> Bool {
         if try ServerSnapshot.of(name, db)?.isDeleted ?? false { return true }
         return try identities.mapping(name) != nil
@@ -208,7 +208,8 @@ struct Enqueuing {
         return try Int64.fetchOne(statement, arguments: [name.entityType, name.key])
     }
 
-    /// Returns whether the app's row shows an older state than the last received document, because the row is held.
+    /// Returns whether the row is held (table `sluice_held`). A held row shows an older state than the last received
+    /// document, because the library could not write the document into the row.
     private func isHeld(_ name: EntityName) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM sluice_held WHERE entity_type = ? AND key = ?)"

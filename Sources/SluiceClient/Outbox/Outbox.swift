@@ -79,7 +79,8 @@ enum Outbox {
                 SET accepted_sequence = max(accepted_sequence, ?1), next_sequence = max(next_sequence, ?1 + 1),
                     is_shared = is_shared OR ?1 >= ?2
                 """,
-            // if the gateway has a local id that this phone has not assigned, another phone uses the same device id
+            // if the gateway has accepted a number that this phone has not assigned, another phone uses the same device
+            // id
             arguments: [accepted, try Device.nextSequence(db)]
         )
     }

@@ -122,8 +122,8 @@ extension SluiceClient {
     /// after the rows of the same type to which it refers. If it refers to rows of other types, enqueue those types
     /// first, or enqueue all types with one call of ``enqueueUnknown(of:options:in:)``.
     ///
-    /// Rows that the server already has are created a second time at the server. If the server may have them, pull
-    /// first, with keys that are the server's ids.
+    /// Rows that the server already has are created a second time at the server. If the server may have some of the
+    /// rows, use the server's ids as the keys of these rows, and pull first.
     ///
     /// - Returns: the number of enqueued rows.
     /// - Throws: the errors of ``enqueue(_:in:)``.
@@ -140,8 +140,9 @@ extension SluiceClient {
     ///
     /// Each row is enqueued after the rows to which it refers, so the order of the types does not matter.
     ///
-    /// Rows that the server already has are created a second time at the server. If the server may have them, pull
-    /// first, with keys that are the server's ids. A table is read a few hundred rows at a time.
+    /// Rows that the server already has are created a second time at the server. If the server may have some of the
+    /// rows, use the server's ids as the keys of these rows, and pull first. A table is read a few hundred rows at a
+    /// time.
     ///
     /// - Returns: the number of enqueued rows.
     /// - Throws: ``SluiceError/invalid(_:)`` for rows that refer to each other in a circle; the errors of

@@ -25,8 +25,9 @@ public struct Write: Sendable {
 
     /// The options of a write.
     public struct Options: Sendable {
-        /// The priority, from 0 to 1,000, among writes that are at the same position in their queues; nil for the
-        /// entity's priority.
+        /// The priority that is sent with the write, from 0 to 1,000; nil for the entity's priority. The gateway uses
+        /// priorities only to order mutations with equal numbers, and each write of this client has its own number
+        /// (`docs/rules.md`, rule 1).
         public var priority: Int?
         /// Other writes that must take effect before this write.
         ///
@@ -34,7 +35,8 @@ public struct Write: Sendable {
         public var dependencies: [UUID]
         /// The order key, a text of 1 to 128 bytes without control characters; nil for none.
         ///
-        /// If the organization's order is `dependencies`, writes with the same key take effect in their order.
+        /// If the organization's order is `dependencies`, writes with the same key take effect in the order in which
+        /// they were enqueued.
         public var orderKey: String?
         /// The strategy for a conflict; nil for the entity's strategy.
         public var conflictResolution: ConflictResolution?
@@ -155,17 +157,17 @@ public struct Write: Sendable {
         return Write(content: .request(request), options: options)
     }
 
-    /// Creates a change of a row by its columns' values.
+    /// Creates a write that changes a row's entity, from the values of the row's columns.
     init(_ operation: RowOperation, row values: [String: DatabaseValue], of entityType: String) {
         self.init(content: .record(operation, entityType, values, original: nil), options: Options())
     }
 
-    /// Creates the deletion of a row by its key.
+    /// Creates a write that deletes a row's entity, from the row's key.
     init(deletionOf key: DatabaseValue, of entityType: String) {
         self.init(content: .deletion(entityType, key), options: Options())
     }
 
-    /// Creates the creation of a row by its columns' values.
+    /// Creates a write that creates a row's entity, from the values of the row's columns.
     init(row values: [String: DatabaseValue], of entityType: String, _ options: Options) {
         self.init(content: .record(.create, entityType, values, original: nil), options: options)
     }

@@ -30,9 +30,9 @@ extension Edit {
     /// Returns the document to show: the base, to which the edits are applied in the order in which they were made. Nil
     /// if there is no document.
     ///
-    /// The server or an earlier edit may have deleted the entity of a patch. This patch is not skipped, because its
-    /// outcome is still unknown. It is applied to the last known document. (An edit can follow a deletion because a
-    /// patch that was refused and is sent again gets a new number.)
+    /// If the server or an earlier edit has deleted the entity of a patch, the patch is nevertheless applied, to the
+    /// last known document, because the outcome of the patch is still unknown. (A patch can follow a deletion, because
+    /// a refused patch gets a new number when it is sent again.)
     static func shown(_ edits: [Edit], on base: ServerSnapshot?) -> JSON? {
         var document = base.flatMap { $0.isDeleted ? nil : $0.document }
         var last = base?.document

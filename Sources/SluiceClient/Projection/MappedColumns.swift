@@ -61,7 +61,7 @@ struct MappedColumns {
         }
     }
 
-    /// Replaces ids that were treated as data by the phone's keys.
+    /// Translates ids to the phone's keys in those places where the app's previous version treated the ids as data.
     private func translate(
         _ name: EntityName,
         _ entity: EntitySync,

@@ -1,13 +1,14 @@
 import Foundation
 import GRDB
 
-/// Keeps the app's rows equal to the documents to show, within one transaction.
+/// Writes the app's rows, within one transaction. A row shows the entity's document as last received from the server,
+/// with the phone's edits applied to it: the document to show.
 final class Projection {
     private let map: EntityMap
     private let identities: Identities
     private let db: Database
     private var writers: [String: RowWriter] = [:]
-    /// Whether any row is held. A held row may wait for a row that is written now.
+    /// Whether any row is held (``hold(_:_:_:)``). A held row may wait for a row that is written now.
     private lazy var isAnyHeld = Result {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM sluice_held)") ?? false
     }
@@ -100,7 +101,8 @@ final class Projection {
         }
     }
 
-    /// Writes an entity's row again if any row is held, because the app may have deleted a row whose deletion was held.
+    /// Writes an entity's row again if any row is held. This releases a row whose deletion was held, if the app itself
+    /// has now deleted the row.
     func refreshIfHeld(_ entity: EntitySync, _ key: String) throws {
         if try isAnyHeld.get() { try refresh(entity, key) }
     }

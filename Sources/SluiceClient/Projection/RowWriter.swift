@@ -17,7 +17,7 @@ final class RowWriter {
     private let upsert: String
     private let deletion: String
     private let foreignKeys: ForeignKeys
-    /// The values of columns that must not be NULL, for documents without the member.
+    /// The defaults of the columns that must not be NULL, for documents without the column's member.
     private lazy var defaults = Swift.Result { () -> [String: DatabaseValue] in
         try db.columns(in: entity.table).reduce(into: [:]) { defaults, column in
             guard column.isNotNull, let sql = column.defaultValueSQL else { return }

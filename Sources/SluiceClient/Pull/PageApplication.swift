@@ -157,7 +157,7 @@ struct PageApplication {
 
     /// Hides the edits that the base already contains.
     ///
-    /// - Returns: whether other edits build on the base.
+    /// - Returns: whether the entity still has edits on top of the base.
     private func release(_ name: EntityName, upTo version: Int64?) throws -> Bool {
         let hiding = try db.cachedStatement(
             sql: """
@@ -194,7 +194,7 @@ struct PageApplication {
             generation
         )
         let documents = try documents(of: names)
-        // edits that took effect before the pull began would be in it, if their entities still existed
+        // edits that took effect before the pull began would be in the pull, if their entities still existed
         try db.execute(
             sql: "UPDATE sluice_mutations AS m SET is_shown = 0 WHERE m.is_shown AND \(Self.isOutdated)",
             arguments: [generation]
@@ -233,8 +233,9 @@ struct PageApplication {
         try rows.refresh(names)
     }
 
-    /// Returns the last documents of entities. If no pull has returned an entity, only its edits contain its document,
-    /// which open edits still need when these edits are hidden.
+    /// Returns the documents of entities, with the edits that took effect. Call this method before these edits are
+    /// hidden: if no pull has returned an entity, only these edits contain its document, on which open edits still
+    /// build.
     private func documents(of names: [EntityName]) throws -> [EntityName: JSON] {
         try names.reduce(into: [:]) { documents, name in
             guard let entity = map[name.entityType] else { return }

@@ -5,8 +5,8 @@ extension SluiceClient {
     /// Restricts synchronization to the entities of some channels. Earlier subscriptions stay in effect.
     ///
     /// Without a subscription, the client keeps all entities that the user can see. With subscriptions, it keeps the
-    /// entities of these channels, of the user's own channel `user/…`, and of types without channels.
-    /// A channel that the user does not hold adds no entities.
+    /// entities of these channels, of the user's own channel `user/…`, and of types without channels. A channel for
+    /// which the user has no grant adds no entities.
     ///
     /// A change of the subscriptions starts a pull from the beginning. When this pull ends, rows outside of all
     /// subscriptions are removed. Rows with pending writes stay until the writes are settled.

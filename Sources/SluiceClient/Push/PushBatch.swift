@@ -45,8 +45,8 @@ extension PushBatch {
         return try batch(queued, db)
     }
 
-    /// Marks all mutations that can be sent as sent without a response, for a copied database. The original phone may
-    /// have sent these mutations.
+    /// In a copied database, gives the status `sent` to all mutations that could be pushed now, because the original
+    /// phone may have sent them.
     static func markSent(_ db: Database) throws {
         var limits = Limits(entries: .max)
         limits.bytes = .max
@@ -67,9 +67,9 @@ extension PushBatch {
 
     /// Returns accepted mutations whose outcome the phone has not received.
     ///
-    /// If a restored gateway accepted one of these mutations again, it would no longer request earlier mutations that
-    /// it has lost. A restored gateway refuses the push of these mutations, because the push contains
-    /// ``afterSequence``.
+    /// A restored gateway refuses the push of these mutations, because the push contains ``afterSequence``, which is
+    /// above the restored watermark. If the gateway accepted one of the mutations again, its watermark would rise, and
+    /// it would not request the earlier mutations that it has lost.
     ///
     /// - Parameter after: only mutations with a higher number are returned, so that repeated calls request all
     ///   mutations in turn.
@@ -78,9 +78,9 @@ extension PushBatch {
         return rows.isEmpty ? nil : try batch(rows, db)
     }
 
-    /// Returns mutations that took effect, if a restored gateway may have lost their state although they are below its
-    /// watermark. This is possible for mutations about which a person has decided. If another phone also uses this
-    /// device's sequence numbers, it is possible for all mutations.
+    /// Returns the succeeded mutations whose latest state a restored gateway may have lost, although their numbers are
+    /// not above its watermark. This is possible for mutations about which a person has decided. If another phone also
+    /// uses this device's sequence numbers, it is possible for all mutations.
     ///
     /// - Parameter after: only mutations with a higher number are returned.
     static func ended(after: Int64, _ limits: Limits, _ db: Database) throws -> PushBatch? {
@@ -131,7 +131,8 @@ extension PushBatch {
         return rows
     }
 
-    /// Assigns numbers above the watermark to mutations that were never sent and have a number below it.
+    /// Assigns numbers above the watermark to mutations that were never sent and whose numbers are not above the
+    /// watermark.
     ///
     /// These mutations have low numbers because they were held back, or because the phone was restored from a backup
     /// and had used the same numbers before.

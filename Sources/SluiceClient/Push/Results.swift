@@ -30,7 +30,7 @@ final class Results {
         )
         guard let row = try Row.fetchOne(statement, arguments: [result.id.wire]) else { return false }
         let before: String = row["status"]
-        // this is an older response, which arrived after an event with a later state
+        // an older response may arrive after an event with a later state, and is then ignored
         if ["succeeded", "discarded"].contains(before), !result.status.isFinal { return true }
         try write(result)
         guard let entity = map[row["entity_type"]], let key: String = row["key"] else { return true }
@@ -45,8 +45,9 @@ final class Results {
             guard isShown else { break }
             let edit = try edit(row, entity)
             try supersede(by: edit, row["sequence_number"], name)
-            // The built-in store returns no version only for a deletion of an entity that it did not have. A phone may
-            // have created the entity again since then, after a restore. So the next pull decides what is shown.
+            // The built-in store returns a version with every success, except for a deletion of an entity that it did
+            // not have. A phone may have created the entity again since then, after a restore. So the next pull decides
+            // what is shown.
             if result.version == nil, edit.operation == .delete, row["is_built_in"] { break }
             try succeed(result, edit, entity, name)
         case .pending, .blocked, .inFlight, .failed, .conflict, .rejected:

@@ -7,8 +7,8 @@ extension DatabaseMigrator {
     /// versions of the app. The names of the library's migrations begin with `sluice`, and the names of its tables
     /// begin with `sluice_`.
     ///
-    /// The library has no separate migrator, because the app's migrations would then look superseded. With
-    /// `eraseDatabaseOnSchemaChange`, the next launch would then erase the file with all waiting writes.
+    /// If the library had a separate migrator, the app's migrator would treat the database as superseded. With
+    /// `eraseDatabaseOnSchemaChange`, the next launch would erase the file with all waiting writes.
     ///
     ///     var migrator = DatabaseMigrator()
     ///     migrator.registerSluiceMigrations()
@@ -48,7 +48,7 @@ extension DatabaseMigrator {
         }
     }
 
-    /// Copies of the writes of the user's other devices that need a decision.
+    /// Creates the table with copies of writes that the user's other devices have made, and that need a decision.
     private static func createOthers(_ db: Database) throws {
         try db.create(table: "sluice_others", options: .withoutRowID) { table in
             table.primaryKey("id", .text)

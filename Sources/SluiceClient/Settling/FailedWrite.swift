@@ -13,7 +13,7 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
         /// The upstream refused the write permanently, or could not be reached within the allowed number of attempts.
         case failed
         /// Another writer changed the entity first, or the write would leave a reference to a deleted entity.
-        /// ``theirs`` is the server's version. In the second case, ``problem`` has `errors`.
+        /// ``theirs`` is the server's version. If the write would leave such a reference, ``problem`` has `errors`.
         case conflict
         /// The gateway did not accept the write.
         case rejected
@@ -64,8 +64,9 @@ public struct FailedWrite: Sendable, Hashable, Identifiable {
     public let problem: Problem?
     /// The status and the body of the upstream's response, if there was a response.
     public var response: JSON?
-    /// The payload that was sent, in the gateway's format. A reference to a row whose creation is in this phone's outbox
-    /// is the row's client id, which is the key that the app has given to the row. Any other reference is a server id.
+    /// The payload that was sent, in the gateway's format. A reference to a row whose creation is in this phone's
+    /// outbox is the row's client id, which is the key that the app has given to the row. Any other reference is a
+    /// server id.
     public var payload: JSON?
     /// The server's entity in the gateway's format, with `document`, `version`, `etag` and `deleted`; nil if it is
     /// unknown. References in it are server ids.
@@ -129,7 +130,8 @@ extension FailedWrite {
     ///
     /// - Parameters:
     ///   - entityType: the entity type's name at the gateway.
-    ///   - key: the text of the row's key: ``FailedWrite/key`` or ``HeldRow/key``. A UUID can be in upper or lower case.
+    ///   - key: the text of the row's key: ``FailedWrite/key`` or ``HeldRow/key``. A UUID can be in upper or lower
+    ///     case.
     public static func fetchAll(_ db: Database, of entityType: String, key: String) throws -> [FailedWrite] {
         // the library stores UUIDs in lower case, but a text key may be any text
         try fetch(db, "m.entity_type = ? AND m.key IN (?, ?)", [entityType, key, UUID(text: key)?.wire ?? key])

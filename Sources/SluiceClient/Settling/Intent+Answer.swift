@@ -22,7 +22,8 @@ extension Intent {
             guard problem.code == "not_found" else { return try OtherWrite.refuse(mutationID, problem, db) }
             return try OtherWrite.delete(mutationID, db)
         }
-        // the write is from another device, and was settled elsewhere in the meantime
+        // a write without a copy and without a row in the outbox is from another device, and was settled elsewhere in
+        // the meantime
         guard try isInOutbox(db) else { return }
         switch (problem.code, isGivingUp) {
         case ("not_found", true):

@@ -21,7 +21,7 @@ public enum Winner: String, Sendable {
 /// Applies a person's decision about a write, in one transaction and without a connection.
 ///
 /// If the gateway has the mutation, an ``Intent`` is stored, which the worker sends to the gateway. All other decisions
-/// take effect immediately.
+/// change only the phone's database, so they are complete immediately.
 struct Settling {
     private let map: EntityMap
     private let db: Database
@@ -59,7 +59,7 @@ struct Settling {
         case "rejected":
             try edit(row, payload)
             if let endpoint {
-                // the key can be used with new content, because the gateway has not accepted the mutation
+                // the idempotency key can be used with new content, because the gateway has not accepted the mutation
                 try db.execute(
                     sql: "UPDATE sluice_mutations SET endpoint = ? WHERE id = ?",
                     arguments: [endpoint, id.wire]
@@ -104,8 +104,8 @@ struct Settling {
         )
     }
 
-    /// Assigns new numbers to rejected mutations, which keep their keys. The keys can be used with new content, because
-    /// the gateway has not accepted the mutations (`docs/clients.md`, resubmitting a rejected entry).
+    /// Assigns new numbers to rejected mutations, which keep their idempotency keys. These keys can be used with new
+    /// content, because the gateway has not accepted the mutations (`docs/clients.md`, resubmitting a rejected entry).
     private func resubmit(_ sequences: [Int64], from first: Int64) throws {
         for sequence in sequences {
             try db.execute(
@@ -143,7 +143,8 @@ struct Settling {
             // the last writes are discarded first, so that a row is removed before the row that it references
             for id in dependents.reversed() {
                 let (row, status) = try mutation(UUID(wire: id))
-                // if the gateway has received the discarded mutation, it also discards the mutations that depend on it
+                // if the gateway has the discarded mutation, the gateway itself discards the mutations that depend on
+                // it
                 try isOurs || Self.isLocal(status) ? discard(row, status, .discard) : hide(row)
             }
         }
@@ -261,8 +262,8 @@ struct Settling {
         try winner == .server ? hide(row) : show(row)
     }
 
-    /// Returns the whole document if an update has to override a deletion. A patch would restore only the members that
-    /// it changes.
+    /// Returns the whole document if an update has to override a deletion, because a patch would restore only the
+    /// members that it changes. Returns nil in all other cases.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)`` if the phone has only the changed members.
     private func restored(_ row: OutboxRow) throws -> JSON? {

@@ -42,8 +42,8 @@ extension SluiceClient {
         try await settle { client, db in try client.retry(mutation, options: options, in: db) }
     }
 
-    /// Retries a write with the record's present values. The app's row shows these values immediately, except for members
-    /// that a later write of the row also changes: there, the row continues to show the later write.
+    /// Retries a write with the record's present values. The app's row shows these values immediately, except for
+    /// members that a later write of the row also changes: there, the row continues to show the later write.
     ///
     /// - Throws: ``SluiceError/stateForbids(_:)``, ``SluiceError/unknownMutation``, ``SluiceError/invalid(_:)``; the
     ///   database's errors.

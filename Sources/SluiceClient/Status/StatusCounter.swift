@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// Updates the numbers in the status shortly after a change. One update covers all changes until then, because each
+/// Updates the counts in the status shortly after a change. One update covers all changes until then, because each
 /// update reads all waiting writes, and an app may enqueue a thousand writes in a second.
 final class StatusCounter: Sendable {
     private static let pause = DispatchTimeInterval.milliseconds(50)

@@ -73,15 +73,15 @@ public struct SyncStatus: Sendable, Hashable {
     /// The number of unfinished writes that require no decision: writes that are queued, sent, or waiting for their
     /// turn at the gateway.
     public var pending = 0
-    /// The number of failed writes that are not conflicts (``FailedWrite``). ``conflicts`` counts the conflicts, whereas
-    /// ``SyncedRow/failed`` of a single row includes them.
+    /// The number of failed writes that are not conflicts (``FailedWrite``). ``conflicts`` counts the conflicts,
+    /// whereas ``SyncedRow/failed`` of a single row includes them.
     public var failed = 0
     /// The number of writes in conflict with another writer's change (``FailedWrite/Reason/conflict``).
     public var conflicts = 0
     /// The time when the oldest pending write was made, by the phone's clock.
     public var oldestPending: Date?
-    /// The number of rows whose present state the app's tables do not accept, because of a constraint or because a member
-    /// does not fit its column (``HeldRow``). ``heldDeletions`` are included.
+    /// The number of rows whose present state the app's tables do not accept, because of a constraint or because a
+    /// member does not fit its column (``HeldRow``). ``heldDeletions`` are included.
     public var held = 0
     /// The number of held rows that were deleted, but that the app's tables still contain because other rows refer to
     /// them (``HeldRow/isDeletion``). The app shows these rows. All other held rows are missing or outdated.

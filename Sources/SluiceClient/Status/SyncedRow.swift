@@ -41,7 +41,8 @@ public struct SyncedRow: Sendable, Hashable {
 
 /// An entity as last received from the server.
 public struct ServerState: Sendable, Hashable {
-    /// The number of the entity's writes at the server, at least 1; nil if it was never received.
+    /// The entity's version, which counts the entity's writes at the server from 1; nil if the phone never received a
+    /// version.
     public let version: Int64?
     /// Whether the entity was deleted.
     public let isDeleted: Bool
@@ -120,11 +121,11 @@ public struct HeldRow: Sendable, Hashable, Identifiable {
     public let reason: String
     /// The row for which this row waits because of a foreign key.
     public let waitsFor: ID?
-    /// The server's document. Its references to other rows are the keys of these rows. For a deleted entity, this is the
-    /// last received document.
+    /// The server's document. Its references to other rows are the keys of these rows. For a deleted entity, this is
+    /// the last received document.
     public let document: JSON?
-    /// Whether the table does not accept the deletion of the row. The app still shows the row. It is deleted as soon as
-    /// no row refers to it. The app can also delete these rows, and then this row.
+    /// Whether the table does not accept the deletion of the row. The app still shows the row. The row is deleted as
+    /// soon as no other row refers to it. The app can also delete the referring rows, and then this row.
     public let isDeletion: Bool
 
     /// Creates a held row, for previews and tests of an app's views.

@@ -30,7 +30,7 @@ struct GatewayClient: Sendable {
             }
             try await check(token)
             let reply = try await send(request, token: token)
-            // the token has expired, so the app's closure is called once for another token
+            // a refused token may have expired, so the app's closure is called once for another token
             guard case .unauthorized = reply, refused == nil else { return reply }
             refused = token
         }

@@ -4,7 +4,7 @@ import GRDB
 ///
 /// These documents contain the phone's keys in place of the gateway's ids.
 extension EntitySync {
-    /// Returns the document of a row's values, by column.
+    /// Returns the document for a row's values, which are given by column name.
     ///
     /// - Throws: ``SluiceError/invalid(_:)`` for a value that is not of its column's kind, and for a record without one
     ///   of the columns. Only NULL is treated as an empty value.

@@ -39,7 +39,7 @@ public struct EntitySync: Sendable {
     /// Creates are sent to the endpoint itself, and all other writes to `/visits/{local_id}`. Nil for types of the
     /// gateway's built-in store.
     public let endpoint: String?
-    /// The priority from 0 to 1,000; nil for the type's own priority.
+    /// The priority of this type's writes, from 0 to 1,000; nil for the type's default priority at the gateway.
     public let priority: Int?
     /// The strategy for a conflict; nil for the organization's setting.
     public var conflictResolution: ConflictResolution?

@@ -25,8 +25,8 @@ public enum SluiceError: LocalizedError, Sendable, Hashable, CustomStringConvert
     /// An update or replacement of a row that was deleted on this phone or by another user, or whose create was
     /// discarded; or a reference to a row whose create was discarded.
     ///
-    /// The app may still show the row, if one of its foreign keys forbids the deletion, or as long as later writes of the
-    /// row wait (``Dependents/keep``). The deletion of such a row succeeds, and enqueues no mutation.
+    /// The app may still show the row if a foreign key in the app's tables forbids the deletion, or as long as later
+    /// writes of the row wait (``Dependents/keep``). The deletion of such a row succeeds, and enqueues no mutation.
     case deleted(entityType: String, key: String)
 
     public var errorDescription: String? { description }

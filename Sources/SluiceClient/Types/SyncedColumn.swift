@@ -37,7 +37,8 @@ public struct SyncedColumn: Sendable, Hashable {
         .init(name, member, .integer)
     }
 
-    /// A number in binary floating point, which may change digits. Use it for measurements, but not for money.
+    /// A number in binary floating point. The conversion may change digits, so use it for measurements, but not for
+    /// money.
     public static func real(_ name: String, as member: String? = nil) -> SyncedColumn { .init(name, member, .real) }
 
     /// A number that keeps all its digits, such as `129.90`.

@@ -1,15 +1,15 @@
 import Foundation
 import GRDB
 
-/// The owner of the database. It is the user of the first token that was used with the database.
+/// The owner of the database, which is the user of the first token that was used with the database.
 enum Account {
     /// - Parameter device: the device id of the database when the client was created. After a sign-out, the database
-    ///   gets a new device id.
+    ///   has no device id, or a new one.
     /// - Throws: ``SluiceError/otherAccount`` if the token belongs to another user; ``SluiceError/signedOut`` if the
     ///   database has another device id or none.
     static func check(_ token: String, _ database: any DatabaseWriter, _ device: UUID) async throws {
         guard let owner = TokenOwner.of(token) else { return }
-        // usually a read suffices, because only the first token of a database is stored
+        // a read usually suffices, because the owner is stored only with the first token of a database
         var known = try await database.read { try account($0, device) }
         if known == nil {
             known = try await database.write { db in

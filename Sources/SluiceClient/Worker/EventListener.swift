@@ -74,8 +74,9 @@ struct EventListener: Sendable {
         }
     }
 
-    /// Wakes the worker if a result may concern other writes. A write of another device may need a decision, or a
-    /// decision about it may have been made. If the user's queue is stopped, the result may release the queue.
+    /// Wakes the worker if a write of another device has failed or is in conflict, because a person may have to decide
+    /// about this write. While the user's queue is stopped, wakes the worker for every result, because the result may
+    /// release the queue.
     private func noteOther(_ json: JSON, _ result: MutationResult) async {
         let isOther = json["device_id"].map { $0 != .string(worker.device.wire) } ?? false
         guard isOther && [.failed, .conflict].contains(result.status) || worker.status.status.isQueueHeld else {

@@ -1,6 +1,6 @@
 /// Reports that the device has a network connection again.
 ///
-/// A resumed client then ends its back-off and synchronizes. On Apple's platforms,
+/// A client that runs (``SluiceClient/resume()``) then ends its back-off and synchronizes. On Apple's platforms,
 /// ``SluiceClient/Configuration/networkMonitor`` is the system's `NWPathMonitor`. On other platforms and in tests, an
 /// app may provide another monitor.
 public protocol NetworkMonitor: Sendable {

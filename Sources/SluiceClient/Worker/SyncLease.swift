@@ -3,7 +3,7 @@ import GRDB
 
 /// The lease that ensures that only one process at a time synchronizes the database.
 ///
-/// Without the lease, all requests would be sent by each process. The data would still be correct, because the gateway
+/// Without the lease, each process would send all requests. The data would still be correct, because the gateway
 /// accepts each write only once.
 struct SyncLease: Sendable {
     /// The number of seconds for which the lease is valid without a renewal. It is longer than a request can take.
@@ -31,7 +31,8 @@ struct SyncLease: Sendable {
 
     private func isHeld(by other: String, until expiry: Double, now: Date) -> Bool {
         let left = expiry - now.timeIntervalSince1970
-        // if the end is further away than any lease lasts, it was written before the clock was set back, and is ignored
+        // a lease whose end is further away than any lease lasts was written before the clock was set back, and is
+        // ignored
         guard other != holder, left > 0, left <= lease else { return false }
         return other.split(separator: "/").first.flatMap { ProcessIdentity(text: $0) }.map { !$0.isGone } ?? true
     }

@@ -28,12 +28,12 @@ extension SyncWorker {
             }
             isFirst = false
             status.update { $0.phase = .pulling }
-            // called before the request: if an event arrives during the request, the response may lack the event's
-            // change, and another pull is needed
+            // called before the request, so that an event during the request causes another pull: the response may lack
+            // the change that the event reports
             beginPull()
             switch try await send(request(feed, device, numbers)) {
             case .ok(let answer):
-                // a page without progress is refused, because it would be requested endlessly
+                // a page whose cursor does not advance is refused, because the client would request it endlessly
                 guard let page = ChangesPage(answer), page.isUpToDate || page.next != feed.cursor else {
                     throw Stop.again(TransientError(text: "a malformed page of changes"))
                 }
@@ -46,19 +46,21 @@ extension SyncWorker {
                         return try Intent.next(db) != nil
                     }
                     // another turn begins if the pull has made requests possible: retries of edits that had failed
-                    // because their entity was missing, or writes that need local ids from a pull from the beginning
+                    // because their entity was missing, or writes that had to wait for the local ids of a pull from the
+                    // beginning
                     if isAnyDecided || feed.isSnapshot { bell.ring() }
                     notePulled()
                     return
                 }
             case .refused(let problem) where feed.cursor != nil && problem.isAboutCursor:
-                // only once in a turn, because a gateway that refuses its own cursors would cause endless requests
+                // the pull starts over only once in a turn, because a gateway that refuses its own cursors would cause
+                // endless requests
                 guard !hasStartedOver else { throw Stop.again(TransientError(text: problem.description)) }
                 hasStartedOver = true
                 try await sendLostWrites()
                 // when the new pull ends, rows that it did not contain are removed. Until then, all rows are kept. The
-                // new pull starts after the push, so that this also removes entities that the push has created and
-                // deleted: a pull from the beginning contains no tombstones.
+                // new pull starts after the push, so that its end also removes the rows of entities that the push has
+                // created and deleted: a pull from the beginning contains no tombstones.
                 try await write { [map] db, now in
                     // a restored gateway may assign other local ids to the rows
                     if map.hasDeviceIDs { try DeviceNumbers.noteOthers(db) }
@@ -98,8 +100,8 @@ extension SyncWorker {
 
     /// Sends the writes and the discards of this phone that a gateway may have lost when it was restored from a backup.
     ///
-    /// They are sent before a new pull, because the end of the pull would remove the rows of lost writes. The gateway
-    /// would apply writes whose discards it has lost.
+    /// They are sent before a new pull, because the end of the pull would remove the rows of lost writes. Without the
+    /// discards, the gateway would apply writes that were discarded on the phone.
     private func sendLostWrites() async throws {
         hasRegistered = false
         let hasLost = try await register()
@@ -122,7 +124,8 @@ extension SyncWorker {
                 // if the counters differ, rows created since the request have local ids that the page assigns to other
                 // rows
                 guard try counters.next() == numbers else { return false }
-                // the counters are raised first, so that a row that is renumbered does not get a number of the page
+                // the counters are raised first, so that a row that is renumbered does not get a local id that the page
+                // assigns
                 try counters.raise(to: page.nextLocalIDs)
                 return try PageApplication(map, db, now: now).apply(page, after: feed.cursor)
             }

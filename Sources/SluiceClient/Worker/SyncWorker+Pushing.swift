@@ -7,7 +7,7 @@ extension SyncWorker {
     /// its numbers continue after the watermark. If the gateway was restored, the phone sends all mutations above the
     /// watermark again.
     ///
-    /// The registration takes place at each launch, and when the gateway refuses a cursor that it has returned itself.
+    /// The registration takes place at each launch, and when the gateway refuses the phone's cursor.
     ///
     /// - Returns: whether the gateway has lost writes.
     @discardableResult
@@ -67,8 +67,8 @@ extension SyncWorker {
             switch reply {
             case .ok(let answer):
                 result = MutationResult(answer)
-                // the response is JSON from another server on the path, so it is unknown whether the decision was
-                // accepted
+                // the JSON comes from another server on the path, not from the gateway, so it is unknown whether the
+                // gateway has accepted the decision
                 guard result?.id == intent.mutationID else {
                     throw Stop.again(TransientError(text: "a malformed response to a decision"))
                 }
@@ -134,8 +134,8 @@ extension SyncWorker {
         await readCut(results)
     }
 
-    /// Reads mutations that the gateway has with other content. A copy of this phone's database has sent them, with
-    /// server ids in place of this device's local ids.
+    /// Reads the mutations that the gateway has stored with other content under the same keys or ids. A copy of this
+    /// phone's database has sent these mutations, with server ids in place of this device's local ids.
     private func readReused() async throws {
         for id in try await write({ db, _ in try FailedWrite.reused(db) }) {
             guard case .ok(var answer) = try await send(GatewayRequest(path: "/v1/mutations/\(id.wire)")) else {
@@ -148,8 +148,8 @@ extension SyncWorker {
         }
     }
 
-    /// The maximum number of results that are read one by one after a push. The pull returns the entities of all other
-    /// results.
+    /// The maximum number of shortened results that are read one by one after a push. The pull returns the entities of
+    /// all other shortened results.
     private static let cutResults = 20
 
     /// Reads mutations whose entities were too large for the response to a push.
@@ -180,9 +180,9 @@ extension SyncWorker {
     private func handle(_ problem: Problem, of batch: PushBatch) async throws {
         switch problem.code {
         case "sequence_gap":
-            // mutations are reopened only if the gateway expects a lower number than the phone's watermark, because the
-            // gap would otherwise recur immediately; they are reopened only once in a turn, because many small steps
-            // would cause many requests
+            // mutations are reopened only if the gateway's `expected` is below the push's `after_sequence`, because the
+            // gap would otherwise recur immediately. They are reopened only once in a turn, because many small steps
+            // back would cause many requests.
             let expected = problem.json["expected"]?.int64
             guard let expected, (0..<batch.afterSequence).contains(expected), mayReopen() else {
                 throw Stop.again(TransientError(text: problem.description))
@@ -203,7 +203,7 @@ extension SyncWorker {
         }
     }
 
-    /// Reads the outcomes of accepted mutations. They are pushed again, so that the gateway returns their states.
+    /// Reads the outcomes of accepted mutations, by pushing these mutations again.
     func recheck() async throws {
         let isStoppedDue = isStoppedDue
         try await askAfterStopped()
@@ -212,8 +212,8 @@ extension SyncWorker {
     }
 
     /// Sends successful writes again, so that the gateway returns their states. A restored gateway may lack some of
-    /// these writes although they are below its watermark, because another phone with the same device id has used their
-    /// numbers.
+    /// these writes although their numbers are not above its watermark: another phone with the same device id may have
+    /// used the numbers in the meantime.
     ///
     /// - Returns: whether the gateway lacks any of these writes.
     func recheckEnded() async throws -> Bool {
@@ -271,8 +271,8 @@ extension SyncWorker {
     }
 
     /// Requests the state of writes that wait for a decision. An operator, or the user on another phone, may have
-    /// decided about them. The writes are read instead of pushed, because a push would run writes that the gateway no
-    /// longer has.
+    /// decided about them. The phone reads the writes instead of pushing them, because a push would run writes that the
+    /// gateway no longer has.
     private func askAfterStopped() async throws {
         guard isStoppedDue else { return }
         stoppedAskedAt = .now
@@ -280,7 +280,8 @@ extension SyncWorker {
         do {
             try await readStopped()
         } catch let stop as Stop {
-            // another attempt follows after a minute; until then, failures here do not prevent checks of open mutations
+            // the next attempt follows after a minute, so that repeated failures here do not prevent the checks of open
+            // mutations
             stoppedAskedAt = ContinuousClock.now.advanced(by: .seconds(60) - Self.stoppedInterval)
             throw stop
         }
@@ -320,8 +321,9 @@ extension SyncWorker {
 
     /// Reads whether the user's queue is stopped, unless a push of this turn has returned that state.
     ///
-    /// - Parameter isStoppedDue: whether this turn has requested the states of writes that wait for a decision. If there
-    ///   are such writes, they may stop the queue, even if this client has pushed nothing since it was created.
+    /// - Parameter isStoppedDue: whether this turn has requested the states of writes that wait for a decision. If so,
+    ///   and if there are such writes, the state of the queue is read even if this client has pushed nothing since it
+    ///   was created: the writes may stop the queue.
     private func readQueue(isStoppedDue: Bool) async throws {
         guard queueNotedAt != turnBegan else { return }
         if !status.status.isQueueHeld {

@@ -43,12 +43,12 @@ actor SyncWorker {
     /// The limits of a push. They are reduced after a 413.
     var limits: PushBatch.Limits
     var hasRegistered = false
-    /// Whether discards are being repeated after a refused cursor. If a deadline interrupts this, the next turn sends
-    /// only the rest of them.
+    /// Whether discards are being repeated after a refused cursor. If a deadline interrupts the repetition, the next
+    /// turn sends only the remaining discards.
     var isRepeatingDiscards = false
     /// The back-off after a missing response, a response of another server, or a response that stops all stages.
     private var outage = BackOff()
-    /// The back-offs of single stages, which failed while the gateway answered requests of other stages.
+    /// The back-offs of the stages that failed while the gateway answered requests of other stages.
     private var setbacks: [Stage: BackOff] = [:]
     private var stage = Stage.register
     /// Whether the gateway has answered a request of the present stage.
@@ -66,8 +66,8 @@ actor SyncWorker {
     /// The number of the last mutation that an unfinished check has covered. The next check continues after this
     /// number.
     var recheckedUpTo: Int64 = 0
-    /// The start of the turn. If a push of this turn leaves mutations open, a later turn checks them, even if this turn
-    /// takes long.
+    /// The start of the turn. A check is due if its time is not after this start. So only a later turn checks the
+    /// mutations that a push of this turn leaves open, even if this turn takes long.
     private(set) var turnBegan = ContinuousClock.now
     /// The start of the turn in which the gateway last returned the state of the user's queue.
     var queueNotedAt: ContinuousClock.Instant?
@@ -327,7 +327,7 @@ actor SyncWorker {
         do {
             try await turn.value
         } catch {
-            // if this task got the turn while it was cancelled, the next task gets the turn
+            // if this task was cancelled at the moment when it got the turn, the next task gets the turn
             if !turn.give(.failure(error)) { leave() }
             throw error
         }
@@ -401,8 +401,8 @@ actor SyncWorker {
         return isTaken
     }
 
-    /// Requests a check of writes that the user's other devices have made, because one of them needs a decision or was
-    /// settled.
+    /// Requests a check of writes that the user's other devices have made, because one of these writes needs a decision
+    /// or was settled.
     func wantOthers() { areOthersWanted = true }
 
     func beginPull() { isPullWanted = false }
@@ -434,7 +434,7 @@ actor SyncWorker {
     }
 
     /// Whether the states of writes that wait for a decision must be checked. This is the case every quarter of an
-    /// hour, and whenever all mutations are checked.
+    /// hour, whenever all mutations are checked, and if another device may have such a write.
     var isStoppedDue: Bool {
         areOthersWanted || stoppedAskedAt.map { $0.advanced(by: Self.stoppedInterval) <= turnBegan } ?? true
     }
@@ -451,7 +451,7 @@ actor SyncWorker {
     func expectOutcomes() {
         recheckPause = Self.firstRecheck
         recheckedAt = ContinuousClock.now
-        // a check of stopped writes is not needed, because the response contains the state of the queue
+        // a check of stopped writes is not needed, because the response to the push contains the state of the queue
         stoppedAskedAt = stoppedAskedAt ?? .now
     }
 

@@ -119,9 +119,9 @@ extension InFlightRequests {
     /// A waiting request holds no memory of ``Part/whole``. A request that holds memory waits only for its upstream,
     /// within a time limit. Because of these two rules, every wait ends.
     ///
-    /// Requests to slow or unmeasured upstreams together hold at most three quarters. Otherwise the requests of many
-    /// organizations whose upstreams do not answer could hold all memory, and other organizations' requests would wait
-    /// for the time-outs of these upstreams (product rule 16).
+    /// Requests to slow or unmeasured upstreams together hold at most three quarters of the capacity. Otherwise the
+    /// requests of many organizations whose upstreams do not answer could hold all memory, and other organizations'
+    /// requests would wait for the time-outs of these upstreams (product rule 16).
     ///
     /// - Parameter isFast: whether the upstream has answered fast until now.
     /// - Returns: nil if the memory did not become free in time, or if requests are cancelled.

@@ -135,8 +135,8 @@ extension UpstreamAnswer {
 
 /// The upstreams that have recently refused a batch, or whose answers to batches were too long.
 ///
-/// The information is valid for ten minutes, and only for the settings with which the batch was sent. It saves requests
-/// with useless answers, and decides no outcome.
+/// The information is valid for ten minutes, and only for the settings with which the batch was sent. It only prevents
+/// requests whose answers would be useless. No outcome of a mutation depends on it.
 final class RefusedBatches: Sendable {
     private struct Refusal {
         let settingsChangedAt: Timestamp

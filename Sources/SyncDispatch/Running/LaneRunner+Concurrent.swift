@@ -14,8 +14,8 @@ extension LaneRunner {
         var progress: LaneProgress
     }
 
-    /// The maximum time between two steps of a lane with requests in flight, in seconds. Such steps find mutations that
-    /// another replica has accepted.
+    /// The maximum time between two steps (``LaneStep``) of a lane with requests in flight, in seconds. Such steps find
+    /// mutations that another replica has accepted.
     private static let interval: Double = 1
     /// The maximum number of requests that one step starts if the upstream has `requests_per_second`.
     private static let burst = 8
@@ -210,8 +210,8 @@ final class LaneWakes: Sendable {
 ///
 /// Each running lane may have one request. Further requests are *extra*: a lane reserves them before a step. Running
 /// lanes and extra requests together never exceed `max_concurrency`, unless an operator has just lowered it. While a
-/// lane waits because extra requests use the limit, the other lanes reserve none, so the lane runs after the next
-/// answer.
+/// lane waits because extra requests use up the limit, no lane of its organization reserves further extra requests. So
+/// the waiting lane runs after the next answer.
 final class LaneShares: Sendable {
     private struct Limits {
         /// The maximum number of concurrent requests.
@@ -245,7 +245,8 @@ final class LaneShares: Sendable {
             return max(1, min(limits.perLane, (limits.requests - held(by: organization) + own) / 2))
         }
 
-        /// Returns whether a lane waits for the requests that have ended.
+        /// Changes the number of the organization's extra requests. Returns whether requests became free for which a
+        /// lane waits.
         mutating func addExtras(_ change: Int, of organization: UUID) -> Bool {
             let count = (extrasOfOrganizations[organization] ?? 0) + change
             extrasOfOrganizations[organization] = count > 0 ? count : nil
@@ -259,7 +260,8 @@ final class LaneShares: Sendable {
         }
     }
 
-    /// The maximum number of requests of all these lanes together. Each lane may have one request in addition.
+    /// The maximum number of requests of all lanes that have several requests in flight, together. Each lane may have
+    /// one request in addition.
     private let limit: Int
     private let onFree: @Sendable () -> Void
     private let state = Mutex(State())
@@ -333,7 +335,8 @@ final class LaneShares: Sendable {
         if state.withLock({ $0.addExtras(-count, of: organization) }) { onFree() }
     }
 
-    /// Sets the number of a lane's mutations in flight, and of its requests apart from the extra requests of batches.
+    /// Sets the number of a lane's mutations in flight, and the number of its requests, not counting the extra requests
+    /// of batches.
     func setFlights(_ count: Int, of lane: LaneKey, requests: Int) {
         let mustWake = state.withLock { state in
             let change = count - (state.flights[lane] ?? 0)

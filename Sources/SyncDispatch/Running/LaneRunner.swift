@@ -7,7 +7,8 @@ import Synchronization
 
 /// Runs a lane: claims it, sends a request, writes the outcome, and continues with the next mutation.
 ///
-/// The run ends when the lane has no mutation to run, or releases its place.
+/// Each change in the database is a *step* (``LaneStep``). The run ends when the lane has no mutation to run, or
+/// releases its place (``HostPlaces``).
 struct LaneRunner: Sendable {
     /// The number of attempts to write a step while the database is unavailable, half a second apart. After the last
     /// attempt, the lane releases its place if other lanes wait.
@@ -95,8 +96,8 @@ struct LaneRunner: Sendable {
 
     /// Records the limits of the lane's organization before the lane is claimed, and returns whether the lane may run.
     ///
-    /// Without this check, the first lane of an organization would delay its other lanes until its upstream answers, and
-    /// lanes that start together after `max_concurrency` was lowered would exceed it.
+    /// Without this check, the other lanes of the organization would wait until the upstream has answered the first
+    /// lane. And lanes that start together after `max_concurrency` was lowered would exceed the new limit.
     private func isWithinLimit(_ lane: LaneKey) async -> Bool {
         let organization: Organization?
         do throws(Problem) {

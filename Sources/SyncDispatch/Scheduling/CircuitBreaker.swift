@@ -36,7 +36,7 @@ struct CircuitBreaker: Sendable {
     static let triedLimit = 64
     /// The first limit on concurrent requests after the circuit has closed.
     static let firstConcurrency = 2
-    /// The value at which this limit is removed.
+    /// If the limit on concurrent requests reaches this value, the limit is removed.
     static let fullConcurrency = 64
 
     private enum State {

@@ -24,7 +24,7 @@ final class Inbox: Sendable {
         var caps: [UUID: Int] = [:]
         /// The outcomes of requests to upstreams, in order.
         var requests: [HostClock<LaneKey>.Event] = []
-        /// Whether a lane may run that waited for the requests of other lanes of its organization.
+        /// Whether a lane that waited for the requests of its organization's other lanes may run now.
         var hasFreeRequests = false
         var isClosed = false
 

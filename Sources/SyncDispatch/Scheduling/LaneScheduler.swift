@@ -58,8 +58,8 @@ struct LaneScheduler {
 
     /// - Parameters:
     ///   - capacity: the maximum number of lanes that work concurrently, over all organizations.
-    ///   - requests: the maximum number of lanes that run concurrently, including lanes that await a response; nil for the
-    ///     default.
+    ///   - requests: the maximum number of lanes that run concurrently, including lanes that await a response; nil for
+    ///     the default.
     ///   - shares: counts the requests of lanes that have several requests in flight.
     init(capacity: Int, requests: Int? = nil, shares: LaneShares = LaneShares()) {
         self.shares = shares
@@ -154,8 +154,9 @@ struct LaneScheduler {
     struct Contention {
         /// Whether all organizations are included, because all places are taken while lanes wait.
         var includesAll = false
-        /// The organizations that have reached their limit of lanes or of requests, and have further waiting lanes. If organizations with slow
-        /// upstreams wait for places, the set also contains all organizations with slow upstreams and running lanes.
+        /// The organizations that have reached their limit of lanes or of requests, and have further waiting lanes. If
+        /// organizations with slow upstreams wait for places, the set also contains all organizations that have a slow
+        /// upstream and running lanes.
         var organizations: Set<UUID> = []
 
         func includes(_ organization: UUID) -> Bool { includesAll || organizations.contains(organization) }

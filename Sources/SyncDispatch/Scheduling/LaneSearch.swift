@@ -3,7 +3,7 @@ import Logging
 import SyncModel
 import SyncStore
 
-/// Searches the database for due lanes.
+/// Searches the database for due lanes, and postpones the lanes of upstreams whose circuit is open.
 struct LaneSearch: Sendable {
     /// The maximum number of lanes that one search returns.
     private static let limit = 1_000

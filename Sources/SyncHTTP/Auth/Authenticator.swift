@@ -32,7 +32,8 @@ package struct Authenticator: Sendable {
 
     /// Returns the caller of a request if the cache contains all data about the caller.
     ///
-    /// Returns nil otherwise, and also if the token is invalid, or if the organization is not active or has quotas.
+    /// Returns nil if some of these data are not cached, if the token is invalid, or if the organization is not active
+    /// or has quotas.
     package func cachedCaller(_ headers: HTTPFields) -> Caller? {
         guard let token = try? BearerToken.of(headers),
             let claims = verifier.knownClaims(token, now: now()),

@@ -10,8 +10,8 @@ package import Tokens
 package struct Caller: Sendable {
     /// How the caller's token identified the organization.
     ///
-    /// The gateway compares these values with the current settings while a long request is in progress, because a change
-    /// of the settings, or an operator, can revoke the caller's access to the organization.
+    /// While a long request is in progress, the gateway compares these values with the current settings, because a
+    /// change of the settings, or an operator, can revoke the caller's access to the organization.
     package struct TokenContext: Sendable {
         /// The name of the issuer in the settings; nil for the issuer without a name.
         package let issuer: ByteExactString?

@@ -21,7 +21,8 @@ package struct QuotaGate: Sendable {
         self.logger = logger
     }
 
-    /// Returns the endpoint's response, or 429 without calling it.
+    /// Returns the endpoint's response. If the organization's quota of requests is used up, the response is 429, and
+    /// the endpoint is not called.
     package func answer(
         _ exchange: Exchange,
         _ caller: Caller,

@@ -78,7 +78,8 @@ struct EventStreamBatch {
     /// - Returns: whether all work is done.
     /// - Throws: ``AccessRevoked``, `EventSubscriber.BudgetExhausted`, or the store's problems.
     func take(_ work: inout SubscriberState.Work, _ subscriber: EventSubscriber) async throws -> Bool {
-        // only a suspension is checked in each turn; `EventHub` checks the other reasons to end a stream at intervals
+        // of all reasons to end a stream, only the organization's suspension is checked in each turn; `EventHub` checks
+        // the other reasons at intervals
         do throws(Problem) {
             try await authenticator.activeOrganization(subscriber.caller.organization.id)
         } catch {

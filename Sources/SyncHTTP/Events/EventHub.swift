@@ -231,8 +231,8 @@ final class EventHub: Service {
 /// The listeners of each organization, in the order of arrival.
 ///
 /// If there are too many listeners, this type decides which listener is closed. The client of a closed listener
-/// reconnects to a replica, and misses no event. Therefore no capacity is reserved: one organization can use all of it
-/// until other organizations have listeners.
+/// reconnects to a replica, and misses no event. Therefore no capacity is reserved: one organization can use the whole
+/// capacity until other organizations have listeners.
 struct ListenerRegistry {
     private var listeners: [UUID: Deque<ObjectIdentifier>] = [:]
     private(set) var count = 0

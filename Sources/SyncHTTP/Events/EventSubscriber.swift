@@ -62,7 +62,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
         if state.withLock({ $0.finish(left: left, isLater: isLater) }) { onWork(self) }
     }
 
-    /// Returns whether the channel accepts more data, after all earlier writes have reached the channel.
+    /// Waits until all earlier writes have reached the channel, and returns whether the channel accepts more data.
     func takesMore() async throws -> Bool {
         try await channel.eventLoop.submit { [channel] in channel.isWritable }.get()
     }
@@ -74,7 +74,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
     /// The bytes count toward the memory budget until the operating system has accepted them. A listener whose channel
     /// is not writable gets no work, so nothing is written to it.
     ///
-    /// - Parameter cursor: the cursor after these bytes; nil if they do not advance it.
+    /// - Parameter cursor: the cursor after these bytes; nil if the bytes do not advance the cursor.
     /// - Throws: ``BudgetExhausted`` if other listeners use too much of the budget.
     func write(_ bytes: [UInt8], upTo cursor: EventCursor? = nil) throws(BudgetExhausted) {
         if bytes.count < Self.shortBytes || budget.held == 0 {
@@ -104,7 +104,7 @@ final class EventSubscriber: ChannelInboundHandler, ChangeObserver {
         channel.close(promise: nil)
     }
 
-    // MARK: - News
+    // MARK: - Changes
 
     func laneChanged() {
         if state.withLock({ $0.record { $0.laneChanged() } }) { onWork(self) }

@@ -19,8 +19,8 @@ struct EventsEndpoint: Sendable {
         answer.headers[.cacheControl] = "no-store"
         // nginx would otherwise delay events until a buffer is full
         answer.headers[.xAccelBuffering] = "no"
-        // a stream has no length, so the response to a HEAD has no Content-Length; it ends when the connection is
-        // closed
+        // a stream has no length, so the response to a HEAD has no Content-Length; this response ends when the
+        // connection is closed
         if exchange.request.method == .head {
             answer.successor = { socket in try await socket.close() }
         } else {

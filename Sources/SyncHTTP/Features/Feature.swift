@@ -24,7 +24,7 @@ package protocol Feature: Sendable {
     /// afterwards.
     static func describeMetrics(in registry: PrometheusRegistry)
 
-    /// Creates the feature's parts, and starts nothing.
+    /// Creates the feature's parts without starting them.
     init(_ gateway: GatewayContext)
 
     /// Adds gauges that read the feature's state.
@@ -64,7 +64,7 @@ package struct GatewayContext: Sendable {
     package let configuration: HTTPConfiguration
     package let registry: PrometheusRegistry
     package let logger: Logger
-    /// Determines the user who belongs to an issuer's subject. If it is nil, a separate user belongs to every subject.
+    /// Determines which user belongs to an issuer's subject. If the verifier is nil, every subject has a separate user.
     package var verifier: TokenVerifier?
     /// Returns the open circuit breakers of this process, up to a maximum number.
     package var circuits: @Sendable (Int) -> [CircuitReport] = { _ in [] }

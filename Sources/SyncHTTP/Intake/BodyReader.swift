@@ -45,7 +45,7 @@ package struct BodyReader: Sendable {
     ///
     /// The body counts toward a separate budget instead of ``budget``.
     ///
-    /// - Parameter source: the destination of the body; nil if it is unknown.
+    /// - Parameter source: the source or the other receiver to which the body is addressed; nil if it is unknown.
     package func withUnverifiedBody<Result>(
         of exchange: Exchange,
         addressedTo source: UUID?,

@@ -11,7 +11,8 @@ package struct IssuedName: Sendable {
 
     /// - Parameters:
     ///   - what: the name of the object in errors, such as "a user".
-    ///   - member: the name of the member that contains the organization or the user.
+    ///   - member: the name of the second member, which has the issuer's name for the organization or the user:
+    ///     `external_id` or `subject`.
     package static func table(_ what: String, _ member: String) -> MemberTable<Self, Never> {
         let issuer = "must be a text of up to \(ExternalName.maximumIssuerBytes) bytes without control characters"
         let name = "must be a text of 1 to \(ExternalName.maximumBytes) bytes without control characters"

@@ -176,7 +176,8 @@ package struct PushEndpoint: Sendable {
 }
 
 extension PushAnswer {
-    /// Returns the response with its contents, or without them if the available memory is insufficient.
+    /// Returns the response with its contents (the large parts of the results), or without the contents if the
+    /// available memory is insufficient.
     ///
     /// Returns nil if the memory is insufficient even without the contents. A client can get omitted contents by
     /// reading each mutation separately.
@@ -190,7 +191,7 @@ extension PushAnswer {
     ///
     /// After the wait, the response has no contents. The push is accepted, so the response is sent even if the memory
     /// is not available in time. In this case the response exceeds the budget, and the organization's next requests
-    /// wait until its memory is released.
+    /// wait until the memory of the response is released.
     package func fitting(_ hold: ResponseMemoryLease) async -> PushAnswer {
         if let answer = fittingAtOnce(hold) { return answer }
         try? await hold.extend(to: leastBytes)
@@ -213,7 +214,7 @@ extension PushEndpoint {
     /// Begins a push if its response requires nothing but the commit.
     ///
     /// All other pushes are left to ``push(_:_:)``. This includes pushes that must be refused: such pushes are rare,
-    /// and only one place needs to refuse them.
+    /// and only one place in the code should refuse pushes.
     ///
     /// - Returns: whether the push has begun. If it has not, nothing was changed.
     package func pushDirectly(_ exchange: DirectExchange, _ caller: Caller) -> Bool {

@@ -3,8 +3,8 @@ package import JSONText
 package import SyncModel
 package import SyncStore
 
-/// `GET /v1/backlog`: the numbers of the caller's mutations that are neither succeeded nor discarded, and the reason
-/// why the lane does not run.
+/// `GET /v1/backlog`: the counts of the caller's mutations that are neither succeeded nor discarded, by status, and the
+/// reason why the lane does not run.
 package struct BacklogEndpoint: Sendable {
     package let store: Store
 

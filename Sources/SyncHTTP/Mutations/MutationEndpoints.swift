@@ -90,7 +90,7 @@ extension URLQuery {
     /// The parameters of a list of mutations.
     package static let mutationFilter: Set = ["status", "device_id", "entity_type", "limit", "cursor"]
 
-    /// The filter of a list of mutations, and its page.
+    /// The filter of a list of mutations, and the page to return.
     package func mutationFilter() throws(Problem) -> MutationFilter {
         MutationFilter(
             statuses: try statuses("status"),

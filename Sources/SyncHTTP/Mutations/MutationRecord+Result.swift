@@ -104,7 +104,7 @@ extension PushVerdict {
     /// Writes the members of an entry's result into an open object.
     ///
     /// - Parameters:
-    ///   - entry: the ids by which the result names the entry. They are used only if the entry was rejected.
+    ///   - entry: the ids that identify the entry in its result. They are used only if the entry was rejected.
     ///   - contents: decides which large parts the response contains. It is updated with the parts of this result.
     ///   - index: the index of the result in the response.
     package func writeResultMembers(
@@ -196,7 +196,8 @@ package struct AnswerContents {
     /// The number of errors of rejected entries that the response may still list.
     fileprivate var allowance = ErrorAllowance()
 
-    /// - Parameter room: the maximum number of bytes of contents. Contents up to ``WorkBounds/small`` do not count.
+    /// - Parameter room: the maximum number of bytes of contents. A part of at most ``WorkBounds/small`` bytes does not
+    ///   count.
     package init(room: Int = WorkBounds.answer) {
         self.room = room
     }
@@ -216,7 +217,8 @@ package struct AnswerContents {
 
     /// Returns the stored problem of a rejected entry, without the errors that the response has no room to list.
     ///
-    /// The entries may have been rejected by several pushes, each of which listed as many errors as a response may have.
+    /// Several pushes may have rejected the entries, and each of these pushes listed as many errors as a response may
+    /// have.
     fileprivate mutating func shortened(rejection problem: [UInt8]) -> [UInt8] {
         guard let root = (try? JSONTree(parsing: problem, limits: .widest))?.root, let members = root.members,
             let errors = root["errors"]?.elements.map(Array.init)

@@ -21,7 +21,8 @@ package struct OperatorAudit: Sendable {
         reason = try Self.reason(exchange.headers)
     }
 
-    /// Runs an action. The audit log's row is written before the action, and its outcome after the action.
+    /// Runs an action. The row in the audit log is written before the action. The outcome is added to the row after the
+    /// action.
     ///
     /// - Parameters:
     ///   - action: the `operationId` of the action.
@@ -165,7 +166,7 @@ package final class AuditRecorder: Sendable {
         return writer.bytes
     }
 
-    /// Returns the recorded details, after the status of the response.
+    /// Returns the status of the response, followed by the recorded details.
     package func outcome(status: Int, code: String?) -> AuditOutcome {
         outcome.withLock { noted in
             var whole = AuditOutcome()
@@ -183,7 +184,7 @@ package struct AuditTarget: Sendable {
     /// endpoint then refuses the request.
     package typealias Reading = @Sendable (Exchange) throws -> AuditTarget
 
-    /// The user. It is separate from the names, because an erasure searches for the user.
+    /// The user. It is separate from ``names``, so that an erasure can search for the user.
     package var user: UUID?
     package var names: [(name: String, value: String)] = []
 

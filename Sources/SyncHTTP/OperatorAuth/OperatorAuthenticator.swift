@@ -9,8 +9,8 @@ package struct OperatorAuthenticator: Sendable {
     package let ended: EndedSessions
     package let now: TimeSource
 
-    /// An authenticated operator: the token, and the time in seconds since 1970 at which the authentication expires, if
-    /// it does.
+    /// An authenticated operator: the token, and the time at which the authentication expires, in seconds since 1970;
+    /// nil if it does not expire.
     package struct Identity: Sendable {
         package let token: OperatorToken
         package var end: Int64?

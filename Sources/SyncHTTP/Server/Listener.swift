@@ -73,8 +73,8 @@ struct Listener: Service {
         }
     }
 
-    /// The logger of the server. Its level drops the server's own message about listening, because the caller logs the
-    /// address with its purpose.
+    /// The logger of the server. Its level suppresses the server's own message about listening, because the caller logs
+    /// the address and its purpose.
     private var serverLogger: Logger {
         var logger = responder.logger
         if logger.logLevel == .info { logger.logLevel = .notice }

@@ -2,9 +2,9 @@ public import FoundationEssentials
 
 /// A user's backlog, which consists of the mutations that are not final.
 ///
-/// The backlog has the numbers of these mutations for each device and for the lane, and the head of the lane.
+/// The backlog has the counts of these mutations for each device and for the lane, and the head of the lane.
 public struct Backlog: Sendable, Hashable {
-    /// The numbers of mutations that are not final, by status.
+    /// The counts of mutations that are not final, by status.
     public struct Counts: Sendable, Hashable {
         private var numbers: [MutationStatus: Int64] = [:]
 
@@ -80,7 +80,7 @@ public struct Backlog: Sendable, Hashable {
 
     /// The user's devices. The device that was seen last comes first.
     public var devices: [Device] = []
-    /// The mutations of all devices.
+    /// The counts for all devices together.
     public var counts = Counts()
     /// Whether the user has more mutations than the counts include.
     public var isTruncated = false
@@ -119,7 +119,7 @@ public struct LaneBlocker: Sendable, Hashable {
         case failure
     }
 
-    /// The maximum time for which a lane is released because of the upstream's limit of requests, in seconds.
+    /// The maximum time for which a lane waits because of the upstream's limit of requests per second, in seconds.
     package static let longestRatePause: Double = 1
 
     public var reason: Reason
@@ -168,7 +168,7 @@ public struct LaneBlocker: Sendable, Hashable {
             } else if isForwarded, let pause, !pause.isOver(at: now) {
                 self.init(.upstreamPaused, until: pause.until)
             } else if isForwarded, isRateLimited, let until, until <= now.adding(seconds: Self.longestRatePause) {
-                // an open circuit may look the same for its last second
+                // during the last second of its pause, an open circuit cannot be distinguished from this limit
                 self.init(.rateLimited, until: until)
             } else if hasUpstream, until != nil {
                 // an open circuit postpones all lanes of the organization, even if their heads need no upstream; a

@@ -54,7 +54,7 @@ public struct PushAnswer: Sendable {
         verdicts.compactMap(\.record).filter { !$0.status.isSettled && !stuck.contains($0.id) }.map(\.id)
     }
 
-    /// The mappings that the answer contains after they are resolved.
+    /// The mappings that can be part of the answer. The answer contains each of them that is resolved.
     public var touched: TouchedMappings {
         switch subject {
         case .push(let push): TouchedMappings(push)

@@ -83,14 +83,14 @@ public struct AuditOutcome: Sendable {
 
     public init() {}
 
-    /// Adds a member, if the outcome then does not exceed ``maximumBytes``.
+    /// Adds a member, unless the outcome would then exceed ``maximumBytes``.
     public mutating func record(_ name: StaticString, _ value: some JSONWritable) {
         var writer = JSONWriter(capacity: 64)
         value.write(to: &writer)
         record(name, raw: writer.bytes)
     }
 
-    /// Adds a member with a value in JSON, if the outcome then does not exceed ``maximumBytes``.
+    /// Adds a member with a value in JSON, unless the outcome would then exceed ``maximumBytes``.
     public mutating func record(_ name: StaticString, raw value: [UInt8]) {
         guard bytes + value.count <= Self.maximumBytes else { return }
         bytes += value.count

@@ -144,8 +144,8 @@ public enum GrantSource: Sendable, Hashable {
 public struct StoredPlace: Sendable, Hashable {
     /// The position of the entity's last change.
     public let position: Int64
-    /// Nil for an entity of a type without channels, and for an entity if its type's templates have not been evaluated
-    /// yet.
+    /// Nil for an entity of a type without channels, and for an entity for which its type's templates have not been
+    /// evaluated yet.
     public let channels: [ChannelID]?
 
     public init(position: Int64, channels: [ChannelID]?) {
@@ -211,8 +211,8 @@ extension EntityState {
 
     /// The channels that the entity had when it was read.
     ///
-    /// If the type had no channels at that time, this is the channel that represents the type's visibility. No stay in
-    /// this channel is stored.
+    /// If the type had no channels at that time, this is the channel that represents the type's visibility. No stay
+    /// (``StayChanges``) in this channel is stored.
     private func channelsBefore(_ former: Visibility?, _ after: [ChannelID]?) -> [ChannelID] {
         if let channels = stored?.channels { return channels }
         guard isStored, after != nil else { return [] }

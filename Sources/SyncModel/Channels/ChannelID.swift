@@ -37,7 +37,7 @@ public struct ChannelID: Sendable, Hashable, Comparable {
     /// The channel that every user holds.
     ///
     /// If the visibility of a type changes from `organization` to channels, the type's entities leave this channel. No
-    /// template can produce this channel, because its name is empty.
+    /// template can produce this channel, because the channel's name is empty.
     public static let everyone = ChannelID(named: "")
 
     /// The user's own channel, which the user holds without a grant.

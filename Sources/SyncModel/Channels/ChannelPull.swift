@@ -17,7 +17,8 @@ public struct ChannelPull: Sendable {
     private let hasOthers: Bool
     /// The requested channels that the user holds now.
     private let held: Set<ChannelID>
-    /// The requested channels that the user held at the target position of an application.
+    /// The requested channels that the user held at the target position of the present step; nil if the step applies no
+    /// loss or gain of a channel (``FeedCursor/Application``).
     ///
     /// While the loss of a channel is applied, an entity remains on the device only if it is in one of these channels.
     /// A channel that the user gained after the target is not sufficient: the user may lose this channel again before
@@ -152,7 +153,7 @@ public struct ChannelPull: Sendable {
 
     /// Whether the step applies the loss of a channel.
     ///
-    /// Only then do verdicts on stays that last depend on the other channels of the entity.
+    /// Only in this case, the verdict on a stay that has not ended depends on the other channels of the entity.
     public var isLoss: Bool { if case .apply(let application) = step { !application.isGain } else { false } }
 
     /// Whether the step also reads the entities that are visible to the user without a channel.

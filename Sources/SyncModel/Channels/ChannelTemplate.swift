@@ -79,7 +79,8 @@ public struct ChannelTemplate: Sendable, Hashable {
     ///
     /// - Parameter limit: the maximum number of names.
     func names(of subject: ChannelSubject, limit: Int) -> [String] {
-        // different values can give equal names, so a few more beginnings of names are kept than names are needed
+        // different values can give equal names, so up to twice as many beginnings of names are kept as names are
+        // needed
         let most = 2 * limit
         let values = parts.map { part in
             switch part {
@@ -137,8 +138,8 @@ struct ChannelSubject {
 
     /// The different names that an issuer gave to users, read at a JSON Pointer.
     ///
-    /// These are the single value or the elements of an array. A name is returned as written, even if it is a UUID in
-    /// upper case. An id would be converted to lower case.
+    /// These are the single value or the elements of an array. Unlike a user's id, a name is not converted to lower
+    /// case, even if it is a UUID.
     func externalNames(at pointer: String, limit: Int) -> [String] {
         different(at: pointer, limit: limit) { value in
             (value.string ?? value.integerText).flatMap { ExternalName.isValid($0) ? $0 : nil }

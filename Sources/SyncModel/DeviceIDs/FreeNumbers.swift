@@ -52,7 +52,7 @@ public struct FreeNumbers: Sendable {
     /// Returns these free local ids without `numbers`, which must be in ascending order.
     func avoiding(_ numbers: [Int64]) -> FreeNumbers {
         guard !numbers.isEmpty else { return self }
-        // after the local ids that were read, free local ids continue after the highest local id in use
+        // beyond the local ids that were read, only local ids above the highest local id in use count as free
         let known = isWhole ? numbers : numbers.filter { number in taken.last.map { number < $0 } ?? false }
         return FreeNumbers(
             from: start,

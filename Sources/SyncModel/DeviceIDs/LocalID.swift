@@ -25,7 +25,7 @@ public struct LocalID: Sendable, Hashable, Comparable {
 
     /// The key of the mapping that keeps the server id of a deleted entity.
     ///
-    /// This mapping is used only to compare a repeat with its first push. Because its key differs from
+    /// This mapping is used only to compare a repeat with its first push. Because the mapping's key differs from
     /// ``clientID(on:)``, the device may use the local id again. The key is a hash of a prefix and of the values that
     /// ``clientID(on:)`` hashes.
     public func retiredID(on device: UUID) -> UUID { hash(on: device, prefix: Self.retiredPrefix) }

@@ -19,7 +19,7 @@ public struct PullPlanner: Sendable {
         public let name: String
         /// The ids of the entities, in order of appearance and without duplicates.
         public fileprivate(set) var ids: [ServerID] = []
-        /// The device's number for each entity in ``ids``; nil for an entity without a number.
+        /// The local id of each entity in ``ids``; nil for an entity without a local id.
         public fileprivate(set) var numbers: [Int64?] = []
         /// The indices of the entities that get a local id, in the order of assignment.
         public fileprivate(set) var wanted: [Int] = []
@@ -51,7 +51,7 @@ public struct PullPlanner: Sendable {
     private var entries: [Entry] = []
     private var targets: [Name] = []
     private let counters: [ByteExactString: Int64?]
-    /// For each type, the highest number on the page among the numbers that the device already had.
+    /// For each type, the highest local id on the page among the local ids that the device already had.
     private var shown: [ByteExactString: Int64] = [:]
     /// The next local id that the device would assign, by type.
     ///
@@ -209,7 +209,8 @@ public struct PullPlanner: Sendable {
 
     public func number(of name: Name) -> Int64? { types[name.type].numbers[name.entity] }
 
-    /// Whether the page contains a change.
+    /// Whether the page contains the change with this index, in the order of the calls of
+    /// ``add(_:isDeleted:targets:)``.
     ///
     /// The page does not contain the deletion of an entity that the device never had.
     public func isShown(_ change: Int) -> Bool {

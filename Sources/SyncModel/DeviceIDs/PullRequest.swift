@@ -24,9 +24,9 @@ public struct PullRequest: Sendable {
     public private(set) var includesOthers = false
     /// The cursor `next` of the newest page that the device has; nil if this cursor is ``since``.
     ///
-    /// The newest page can be a page of a pull with another filter. The pages of all filters assign local ids from the
-    /// same counters. Therefore a device with several cursors confirms the newest of all pages, even if it pulls from
-    /// the cursor of another page.
+    /// This cursor confirms the local ids that the gateway has assigned on that page. The pages of all filters assign
+    /// local ids from the same counters. Therefore a device with several cursors sends the cursor of the newest page
+    /// that it has, even if that page has another filter than this pull.
     public private(set) var received: String?
     /// The local id that the device would assign to its next new entity, by entity type.
     ///

@@ -1,4 +1,5 @@
-/// The assignments of pages that the device has not confirmed.
+/// The assignments of pages that the device has not confirmed. A later pull that contains the cursor of a page confirms
+/// this page (``PageState``).
 ///
 /// There may be several unconfirmed pages, because a device repeats a pull if the response was lost, and because an old
 /// pull may arrive again. The device has applied at most one of these pages. If the device may have applied a page, a
@@ -80,7 +81,7 @@ public struct UnconfirmedPages: Sendable {
         return equals.first { Set($0.assignments) == wanted }?.number
     }
 
-    /// The numbers of a type that unconfirmed pages assigned, in ascending order.
+    /// The local ids of a type that unconfirmed pages assigned, in ascending order.
     ///
     /// No other entity may get these local ids.
     func given(_ type: String) -> [Int64] { owners[type]?.keys.sorted() ?? [] }

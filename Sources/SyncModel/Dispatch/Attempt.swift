@@ -127,7 +127,7 @@ struct Attempt {
         if case .entity(let id) = finding(response) { id } else { nil }
     }
 
-    /// The outcome of a create that took effect if the response lacks the new id.
+    /// The outcome of a create that took effect, but whose response lacks the new id.
     ///
     /// If the response was truncated, the request is sent again. If the response was complete, a person must decide
     /// (``SettleSubject/mayHaveTakenEffect``).
@@ -363,9 +363,10 @@ extension Attempt {
     /// The entity with which the mutation is in conflict; nil if the answer does not identify it.
     ///
     /// If the mutation's entity has an id, only a document with this id is used. The create of an entity without an id
-    /// is in conflict with an entity that only the answer can identify. The `id` of the body may be the id of an error,
-    /// so it does not identify the entity. A document whose place an operator's rule specifies does, and so does a
-    /// `Location` in the request's collection. If both are present and differ, neither is used.
+    /// is in conflict with an entity that only the answer can identify. This entity is identified by a document whose
+    /// place an operator's rule specifies, or by a `Location` in the request's collection. If both are present and
+    /// differ, neither is used. The `id` of the body does not identify the entity, because it may be the id of an
+    /// error.
     private func conflicting(in response: UpstreamResponse, document: String?) -> UpstreamEntity? {
         let found = entity(in: response, document: document)
         if let id = dispatch.serverID { return found?.id.text == id.text ? found : nil }

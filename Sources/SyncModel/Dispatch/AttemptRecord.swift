@@ -24,7 +24,7 @@ public struct AttemptRecord: Sendable, Hashable {
     static let errorLength = 200
 
     public let result: Result
-    /// The revision that was sent.
+    /// The revision that was sent (``QueuedMutation/revision``).
     public let revision: Int32
     /// The number of the attempt, as in `attempt_count`.
     ///
@@ -67,7 +67,7 @@ public struct AttemptRecord: Sendable, Hashable {
         self.sentAt = sentAt
         self.milliseconds = milliseconds
         self.status = status
-        // only an answer can be decided by a rule, and only without an answer there is an error
+        // a rule decides only about an answer, and an error is stored only if there was no answer
         let isRule = status != nil && reason?.hasPrefix(Self.ruleMark) == true
         error = isRule ? nil : reason
         rule = isRule ? reason.map { String($0.dropFirst(Self.ruleMark.count)) } : nil

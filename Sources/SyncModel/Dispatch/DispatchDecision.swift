@@ -32,7 +32,8 @@ struct DispatchDecision {
         }
         try checkChannels()
         if let conflict = versionConflict() { return conflict }
-        // also if the time has passed: only a permit from after that time allows a request
+        // the mutation is held even if this time has passed, because only a permit that was given after this time
+        // allows a request
         if let heldUntil { return .hold(until: max(heldUntil, now)) }
         guard let upstream = surroundings.organization.upstream else {
             return .hold(until: now.adding(seconds: DispatchPlanner.pauseWithoutUpstream))
@@ -116,14 +117,15 @@ extension DispatchDecision {
         let related = type.localReferences(in: root, on: mutation.deviceID)
         if sent == nil { try checkSize(of: root, related) }
         guard let sent else { return try resolver.payload(root, related, unresolved: unresolved) ?? payload }
-        // if a local id was unresolved when the override was stored, its body contains the UUID that represents the
-        // local id
+        // if a local id was unresolved when the override was stored, the override's body contains the UUID that
+        // represents the local id
         let replacements = try resolver.replacements(of: related, unresolved: unresolved)
         guard !replacements.isEmpty, let root = try? JSONTree(parsing: sent, limits: .widest).root else { return sent }
         return root.rewritten { replacements[$0] } ?? sent
     }
 
-    /// Refuses a payload that server ids in place of client ids would make too large, before the payload is rewritten.
+    /// Refuses a payload that would become too large if server ids replaced its client ids. This check takes place
+    /// before the replacement.
     private func checkSize(of payload: JSONValue, _ related: [LocalReference]) throws(Problem) {
         // usually there are no ids to replace
         let replacesIDs = !mutation.references.ids.isEmpty || !related.isEmpty
@@ -259,7 +261,8 @@ extension DispatchPlanner {
 
 /// The right to write to entities in channels, which the gateway checks if the type requires it (product rule 27).
 extension DispatchDecision {
-    /// The channels of which the user must hold one with the role `write`; nil if the gateway does not check the right.
+    /// The user must hold at least one of these channels with the role `write`. Nil if the gateway does not check the
+    /// right.
     ///
     /// Nothing is checked after an attempt of unknown outcome, because only the upstream has the outcome.
     var requiredChannels: [ChannelID]? {
@@ -267,7 +270,7 @@ extension DispatchDecision {
         return mutation.operation == .create ? channelsOfNewEntity : surroundings.entity?.channels ?? []
     }
 
-    /// The channels of the new entity. Templates with `{id}` give none, because the upstream will assign the id.
+    /// The channels of the new entity. Templates with `{id}` are left out, because the upstream will assign the id.
     private var channelsOfNewEntity: [ChannelID] {
         // a create that overwrites an existing entity would change an entity whose channels were not checked
         guard var rules = surroundings.type.channelRules, mutation.override == nil else { return [] }

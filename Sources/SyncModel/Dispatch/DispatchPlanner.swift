@@ -6,7 +6,7 @@ public import FoundationEssentials
 /// 8).
 public struct DispatchPlanner: Sendable {
     public enum Decision: Sendable {
-        /// The mutation's turn has come.
+        /// The mutation's turn has come, so the mutation runs now.
         case run(Dispatch)
         /// The mutation and its lane must wait until this time.
         case hold(until: Timestamp)
@@ -23,8 +23,8 @@ public struct DispatchPlanner: Sendable {
 
     /// The length of lanes' leases. Requests time out well before a lease expires.
     let lease: LaneLease
-    /// The maximum size, in bytes, of a body that is made from a route's template, or that server ids in place of client
-    /// ids enlarge.
+    /// The maximum size, in bytes, of a body that is made from a route's template, or that becomes larger because
+    /// server ids replace client ids.
     let bodyLimit: Int
 
     public init(leaseSeconds: Double, bodyLimit: Int = WorkBounds.madeBody) {

@@ -39,7 +39,7 @@ extension Dispatch {
         return (outcome, result.version)
     }
 
-    /// Replaces the entity's client id in a create's payload with its server id.
+    /// Replaces the entity's client id in a create's payload with the entity's server id.
     ///
     /// The payload may contain the entity's client id. If the entity has a local id of the device, the payload may
     /// contain the UUID that represents the local id.

@@ -1,4 +1,5 @@
-/// The result of a mutation's turn. The outcome contains everything that is stored about the turn.
+/// The result of a mutation's turn: of an attempt, or of the decision not to send the mutation. The outcome contains
+/// everything that is stored about the turn.
 public struct Outcome: Sendable {
     public var status: MutationStatus
     /// The revision, which increases when the mutation is sent again under a new idempotency key.
@@ -157,7 +158,7 @@ public struct Outcome: Sendable {
 
     /// Whether the outcome is a failed try to resolve a create's mapping (product rule 10).
     ///
-    /// False if no request was sent, and if the operator's configuration may be the cause of the failure.
+    /// False if no request was sent, or if the operator's configuration may be the cause of the failure.
     public var isFailedTry: Bool {
         status == .pending && nextRetryAt != nil && kind != .misconfigured && kind != .refused
     }

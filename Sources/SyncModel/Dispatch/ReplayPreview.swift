@@ -25,8 +25,8 @@ public struct ReplayPreview: Sendable {
 
     /// The maximum number of places in ``rewritten``.
     ///
-    /// Without this bound, an answer about a small payload with thousands of ids below a long name would have hundreds of
-    /// megabytes. For the same reason, long pointers are truncated (``ErrorBounds/pointer``).
+    /// Without this bound, an answer about a small payload with thousands of ids below a long name would have hundreds
+    /// of megabytes. For the same reason, long pointers are truncated (``ErrorBounds/pointer``).
     public static let placeLimit = 1_000
 
     /// Creates the preview; nil if there is no request to show.
@@ -125,7 +125,8 @@ extension QueuedMutation {
 }
 
 extension JSONValue {
-    /// Visits the strings in the form of a UUID within this value, with their JSON Pointers, until `visit` returns false.
+    /// Visits the strings in the form of a UUID within this value, with their JSON Pointers, until `visit` returns
+    /// false.
     ///
     /// Long pointers are truncated (``ErrorBounds/pointer``).
     ///

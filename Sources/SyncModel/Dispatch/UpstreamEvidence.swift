@@ -168,7 +168,7 @@ struct UpstreamEntity {
         root.defects.first { (pointer + "/").hasPrefix($0.pointer + "/") }
     }
 
-    /// The reason why a body cannot contain an entity; nil if it is empty, an object or an array.
+    /// The reason why a body cannot contain an entity; nil if the body is empty, an object or an array.
     static func unusableBody(of response: UpstreamResponse) -> UnusableBody? {
         if let body = response.unusableBody { return body }
         guard let json = response.json ?? response.unkeptJSON, json.first == UInt8(ascii: "\"") else { return nil }

@@ -5,8 +5,8 @@ import Glibc
 ///
 /// The ledger predicts the cost of a job from earlier jobs of its organization. It also detects whether one
 /// organization takes a large part of the time while others take little (``isCrowded``). Only in this case are groups
-/// kept short. If all organizations take about the same time, large groups are best for all of them. The ledger needs
-/// no clock, because it measures time in microseconds of committers' work.
+/// (jobs that are committed together) kept short. If all organizations take about the same time, large groups are best
+/// for all of them. The ledger needs no clock, because it measures time in microseconds of committers' work.
 struct CostLedger: Sendable {
     /// An organization is busy if it has at least this share of recent work.
     static let busyShare = 0.125

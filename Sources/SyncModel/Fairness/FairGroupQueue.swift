@@ -22,7 +22,7 @@ public struct GroupLimits: Sendable {
 
     public init() {}
 
-    /// Limits for steps of lanes, each of which takes little time.
+    /// Limits for steps of lanes (``LaneStep``), each of which takes little time.
     ///
     /// Groups of steps may be large, because most of the cost of a small group is caused by the partitions and indexes
     /// that the database opens.
@@ -79,7 +79,7 @@ public struct FairGroupQueue: Sendable {
         var line = RoundRobinQueue<UUID, Item>()
         /// The worker whose current group contains jobs of the organization; nil if there is no such worker.
         var workedAt: Int?
-        /// The worker that has the organization in its queue, or had it last.
+        /// The worker whose queue contains the organization, or was the last to contain it.
         var queuedAt: Int
         /// The shard of the organization, according to the last job that was added.
         var shard: Int?
@@ -309,7 +309,8 @@ public struct FairGroupQueue: Sendable {
             && ledger.cost(of: item) > limits.lightCost
     }
 
-    /// Whether a group excludes an organization's next job, because of its shard or of ``isApart(_:from:)``.
+    /// Whether a group excludes an organization's next job, because of the job's shard or because of
+    /// ``isApart(_:from:)``.
     private func cannotJoin(_ id: UUID, in group: Group) -> Bool {
         guard let next = organizations[id]?.line.next else { return false }
         return !group.isOfShard(next) || isApart(id, from: group)

@@ -48,7 +48,7 @@ public struct FairSemaphore: Sendable {
 
     /// Takes capacity for a user if the capacity is available immediately.
     ///
-    /// Returns false if another user of the organization waits.
+    /// Returns false if any user of the organization already waits.
     public mutating func tryAcquire(_ amount: Int, for user: LaneKey) -> Bool {
         guard lines[user.organization] == nil, shares.mayTake(amount, for: user) else { return false }
         shares.take(amount, for: user)

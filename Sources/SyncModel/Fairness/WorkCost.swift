@@ -18,7 +18,8 @@ public enum WorkBounds {
     public static let listedID = 39
     /// The number of ids in a shortened list of blocking mutations. Such a list has fewer bytes than ``small``.
     public static let blockers = 32
-    /// The maximum number of ids in the reason why a lane's head does not run, and in the description of the lane's head.
+    /// The maximum number of ids in the reason why a lane's head does not run, and in the description of the lane's
+    /// head.
     public static let heldBy = 100
     /// The maximum total size, in bytes, of the documents that a group of pushes reads.
     public static let groupDocuments = 16_777_216
@@ -30,8 +31,8 @@ public enum WorkBounds {
     ///
     /// The records are errors and upstreams' bodies. Small records are not counted.
     public static let groupRecords = 16_777_216
-    /// The maximum number of grants that begin or end in a group of writes, or in one step of the evaluation of channel
-    /// templates after their change.
+    /// The maximum number of grants that begin or end in a group of writes, or in one step that evaluates changed
+    /// channel templates.
     ///
     /// The bound is necessary because a small document can make up to 200 grants, and each grant is a row. A grant that
     /// an entity makes both before and after its writes counts half, because it is only compared.
@@ -40,7 +41,7 @@ public enum WorkBounds {
     ///
     /// The database can write this number of rows within half of the time limit of a statement.
     public static let pushGrants = 10_000
-    /// The maximum number of stays that begin, move or end in a group of writes, or in one step of the evaluation of
+    /// The maximum number of stays that begin, move or end in a group of writes, or in one step that evaluates changed
     /// channel templates. A stay is the time of an entity in a channel.
     ///
     /// Each write of an entity changes a row for each of the entity's channels. An entity has up to 32 channels.
@@ -53,8 +54,8 @@ public enum WorkBounds {
     ///
     /// The preview keeps these documents in memory while it plans.
     public static let preview = 8_388_608
-    /// The maximum size, in bytes, of a body that is made from a payload by a route's template, or by server ids in place
-    /// of client ids.
+    /// The maximum size, in bytes, of a body that results from a payload by a route's template, or by the replacement
+    /// of client ids with server ids.
     public static let madeBody = 8_388_608
     /// The maximum total size, in bytes, of the contents that one transaction of a bulk operation reads.
     public static let bulkContents = 8_388_608
@@ -63,14 +64,14 @@ public enum WorkBounds {
     public static let discardDocuments = 1_048_576
 }
 
-/// The numbers of grants and of stays that writes change.
+/// The counts of grants and of stays that writes change.
 public struct ChannelChanges: Sendable, Hashable {
     /// The number of grants that begin or end, plus half the number of grants that last.
     public var grants = 0
     /// The number of stays that begin, move or end.
     public var stays = 0
 
-    /// The bounds of a group of writes and of a step of an evaluation.
+    /// The bounds of a group of writes, and of a step that evaluates changed channel templates.
     static let group = ChannelChanges(grants: WorkBounds.groupGrants, stays: WorkBounds.groupStays)
     /// The bounds of one push.
     static let push = ChannelChanges(grants: WorkBounds.pushGrants, stays: WorkBounds.pushStays)
@@ -86,7 +87,7 @@ public struct ChannelChanges: Sendable, Hashable {
         grants = before.count + after.count - 2 * kept + kept / 2
     }
 
-    /// Whether the numbers are too large for a group of writes, or for a step of an evaluation.
+    /// Whether a count is too large for a group of writes, or for a step that evaluates changed channel templates.
     public var exceedGroup: Bool { exceed(.group) }
 
     func exceed(_ most: ChannelChanges) -> Bool { grants > most.grants || stays > most.stays }
@@ -108,7 +109,8 @@ public struct WorkCost: Sendable, Equatable {
     public var read = 0
     /// The total size of the documents into which the work merges patches. A document counts once for each patch.
     public var merged = 0
-    /// The total size of the payloads that server ids in place of client ids enlarge, with these server ids.
+    /// The total size of the payloads that become larger because server ids replace client ids. The sizes after the
+    /// replacement are counted.
     public var rewritten = 0
     /// The number of bytes that the work writes.
     ///

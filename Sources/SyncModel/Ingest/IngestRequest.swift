@@ -24,9 +24,9 @@ public struct IngestRequest: Sendable {
 
     /// The entries, in request order.
     public let entries: [Entry]
-    /// The size of the body in bytes. Memory of this size is reserved for the batch while it waits.
+    /// The size of the body in bytes. Memory of this size is reserved while the batch waits.
     public let bodyBytes: Int
-    /// The index of this part's first entry in the whole batch.
+    /// The index, in the whole batch, of the first entry; 0 unless this request is a part of a batch.
     public let firstIndex: Int
 
     public init(entries: [Entry], bodyBytes: Int, firstIndex: Int = 0) {
@@ -140,9 +140,10 @@ public struct IngestEvent: Sendable, Hashable {
     public enum Lineage: Int, Sendable, Hashable {
         /// The event is about the same row or resource as before. A version that is not greater is stale.
         case continues = 0
-        /// The event is about an inserted row. If the entity is deleted, its versions start again.
+        /// The event is about an inserted row. If the entity is deleted, its versions start again: the event's version
+        /// is not compared with earlier ones.
         case restartsIfDeleted
-        /// Another row now has the id, and the entity's versions start again.
+        /// Another row now has the id, and the entity's versions start again in any case.
         case restarts
     }
 
@@ -166,7 +167,7 @@ public struct IngestEvent: Sendable, Hashable {
     ///
     /// If true, the patch differs from RFC 7396: null is a value like others, and nested objects are not merged.
     public var isShallow = false
-    /// The id that the entity of a patch had until now; nil if the id has not changed.
+    /// For a patch, the id that the entity had until now; nil if the id has not changed.
     ///
     /// If the feed does not have the entity under its new id, the patch is applied to the document under the earlier
     /// id.
@@ -232,9 +233,9 @@ public enum IngestOperation: String, Sendable, Hashable, CaseIterable, JSONWrita
 
 /// Bounds on the work of a batch of events.
 ///
-/// The size of a batch's body does not predict its work, because a small event can change an entity of a megabyte. Work
-/// is counted in bytes. The work includes the documents that are read, merged or compared, and the documents in the
-/// events.
+/// A batch's work cannot be predicted from the size of its body, because a small event can change an entity of a
+/// megabyte. Work is counted in bytes. The work includes the documents that are read, merged or compared, and the
+/// documents in the events.
 public enum IngestBounds {
     /// The maximum work of a batch that is committed together with other batches.
     ///
@@ -242,15 +243,15 @@ public enum IngestBounds {
     public static let light = 524_288
     /// The maximum work of one transaction of a large batch.
     ///
-    /// The rest of the batch waits for the organization's next turn.
+    /// The rest of the batch is processed in later transactions, each at the organization's next turn.
     public static let part = 4_194_304
     /// The work that is counted for each grant that an event begins or ends.
     ///
     /// With this value, one transaction changes at most about 8,000 grants. A batch that is committed with other
     /// batches changes at most about 1,000.
     static let grant = 512
-    /// The work that is counted for each stay that an event begins, moves or ends. A stay is the time of an entity in a
-    /// channel.
+    /// The work that is counted for each stay that an event begins, moves to a new feed position, or ends. A stay is
+    /// the time of an entity in a channel.
     ///
     /// With this value, one transaction changes at most about 32,000 stays. A batch that is committed with other
     /// batches changes at most about 4,000.
@@ -263,7 +264,7 @@ public enum IngestBounds {
     public static let most = 67_108_864
     /// The minimum size of a document that is patched in memory, in bytes.
     ///
-    /// A document of this size is patched in memory if a batch contains several patches for it.
+    /// A document of at least this size is patched in memory if a batch contains several patches for the document.
     static let folded = 4_096
 
     /// The problem of a batch that is too large even if it is committed alone. The batch would fail again if it were

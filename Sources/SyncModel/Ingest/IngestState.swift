@@ -11,15 +11,15 @@ public struct IngestState: Sendable {
     ///
     /// A mark consists of a version and a time from the system that owns the entity.
     public var marks: [EntityKey: SourceMark] = [:]
-    /// The entities with marks that must be written.
+    /// The entities whose marks have changed and must be written.
     public internal(set) var changedMarks: Set<EntityKey> = []
     /// The requests for which an echo was found among the events.
     public private(set) var usedRequests: Set<UUID> = []
-    /// The gateway's own requests about the events' entities, and the requests with idempotency keys that the events
+    /// The gateway's own requests about the events' entities, and its requests whose idempotency keys the events
     /// contain.
     public private(set) var requests: [UUID: SentRecord] = [:]
     private var requestsByEntity: [EntityKey: [UUID]] = [:]
-    /// For each entity type, when the first of its creates in flight was sent.
+    /// For each entity type, when the earliest of the creates in flight was sent.
     public var firstCreates: [ByteExactString: Timestamp] = [:]
     /// The number of events that are already parked.
     public var parkedCount = 0
@@ -27,7 +27,7 @@ public struct IngestState: Sendable {
     public var lastPlaces: [EntityKey: Int64] = [:]
     /// The sizes of stored documents in bytes, including documents that were not read.
     public var sizes: [EntityKey: Int] = [:]
-    /// The entities with documents that were not read because of the read limit.
+    /// The entities whose documents were not read because of the read limit.
     public var unread: Set<EntityKey> = []
     /// The work so far, in bytes (``IngestBounds``).
     public var work: Int {
@@ -36,7 +36,7 @@ public struct IngestState: Sendable {
     }
     /// The total size, in bytes, of the documents that the events so far have used.
     private var bytes = 0
-    /// The entities with documents that were read for an event.
+    /// The entities whose documents earlier events have used.
     private var touched: Set<EntityKey> = []
     /// The documents that several patches change.
     ///
@@ -112,7 +112,7 @@ public struct IngestState: Sendable {
         _ patch: JSONValue,
         isShallow: Bool
     ) -> JSONFold.Effect {
-        // the value is removed from the dictionary, because otherwise the change would copy it
+        // the value is removed from the dictionary, because the change would otherwise copy the value
         guard var fold = folds.removeValue(forKey: key) ?? JSONFold(document) else { return .unsupported }
         defer { folds[key] = fold }
         let effect = fold.merge(

@@ -20,8 +20,8 @@ public struct SentRecord: Sendable, Hashable {
     public let sentAt: Timestamp
     /// When the outcome of the request became known; nil if the outcome is still unknown.
     ///
-    /// The outcome is unknown while the request is in flight, and if the request may have taken effect and is sent
-    /// again.
+    /// The outcome is unknown while the request is in flight. The outcome is also unknown if the request may have taken
+    /// effect and is sent again.
     public let answeredAt: Timestamp?
     /// The hash of the entity's content in the feed after the outcome.
     ///
@@ -72,7 +72,8 @@ public struct SentRecord: Sendable, Hashable {
         return answeredAt.adding(seconds: Self.valueSeconds) > now
     }
 
-    /// The version in an API's ETag, if the ETag is a number in quotes, weak or strong.
+    /// The version in an API's ETag; nil if the ETag contains other characters than digits. The prefix `W/` and the
+    /// quotes are ignored.
     public static func version(of etag: String?) -> Int64? {
         guard var text = etag?[...] else { return nil }
         if text.hasPrefix("W/") { text = text.dropFirst(2) }
@@ -82,9 +83,9 @@ public struct SentRecord: Sendable, Hashable {
     }
 }
 
-/// The request that a revision sends instead of the mutation's own request.
+/// A request that the gateway sends instead of the mutation's own request, for example under `client_wins`.
 ///
-/// The request replaces the method, the endpoint and the payload, and has no `If-Match`.
+/// The request has its own method, and may have its own endpoint and payload. It has no `If-Match`.
 public struct SentRequest: Sendable, Hashable {
     /// `PATCH`, `PUT` or `DELETE`.
     @Exact public var method: String
@@ -107,7 +108,8 @@ public struct SourceMark: Sendable, Hashable {
     public var version: Int64?
     /// When the entity was changed, according to the clock of the system that changed it.
     public var occurredAt: Timestamp?
-    /// The fraction of a microsecond in `occurredAt`, in units of 10⁻²⁴ seconds.
+    /// The part of the change's time that is less than a microsecond, in units of 10⁻²⁴ seconds. `occurredAt` omits
+    /// this part.
     ///
     /// The value is from 0 to 10¹⁸ - 1.
     public var fraction: Int64
@@ -175,12 +177,12 @@ public struct SourceMark: Sendable, Hashable {
 extension SourceMark {
     /// The part of an event id that distinguishes different times within the same microsecond.
     ///
-    /// The suffix is part of ids that are computed from the content. Earlier versions had no suffix. For times in whole
-    /// microseconds, the suffix is empty. Therefore the ids of events with such times have not changed.
+    /// The suffix is part of ids that are computed from the content. Earlier versions of Sluice added no suffix. For
+    /// times in whole microseconds, the suffix is empty. Therefore the ids of events with such times have not changed.
     package var fractionSuffix: String { fraction == 0 ? "" : ".\(fraction)" }
 }
 
-/// Whether the gateway expects an echo of the request, if the API reports its edits.
+/// Whether the gateway expects an echo of the request, if the API reports edits as events.
 extension Outcome {
     public enum Echo: Sendable, Hashable {
         /// The API reports the request, because it took effect or may have taken effect.

@@ -3,7 +3,8 @@ public import FoundationEssentials
 
 /// The credential of a program that sends events of an organization.
 ///
-/// The text is `slt_` followed by the base64url of the organization, the token's id and a secret of 32 random bytes.
+/// The text is `slt_` followed by the base64url of the organization's id, the token's id and a secret of 32 random
+/// bytes.
 public struct ServiceToken: Sendable, Hashable {
     public static let prefix = "slt_"
     private static let secretBytes = 32
@@ -64,7 +65,7 @@ public enum IngestSource {
     /// Whether a name matches `[a-z][a-z0-9_-]{0,63}`.
     public static func isValid(_ name: String) -> Bool { EntityType.isValidName(name) }
 
-    /// The id of a source in queues and in ``FairShares``. Other jobs have the id of a user in its place.
+    /// The id that represents a source in queues and in ``FairShares``, where other jobs have the id of a user.
     public static func stand(in organization: UUID, for source: String) -> UUID {
         var hash = SHA256()
         withUnsafeBytes(of: organization.uuid) { hash.update(bufferPointer: $0) }

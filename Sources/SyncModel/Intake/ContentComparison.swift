@@ -23,7 +23,7 @@ struct ContentComparison {
     private let first: FirstAttempt
     private let given: Mutation
     private let knowledge: Knowledge
-    /// The entity types of the ids in the relations of the second attempt's payload, by offset.
+    /// For each id in a relation of the second attempt's payload, by the id's offset: the entity type of the id.
     private let relations: [Int: String]
     private let device: UUID
 
@@ -124,8 +124,8 @@ struct ContentComparison {
 
     /// Appends the entity, and returns whether both attempts can refer to the same entity.
     ///
-    /// - Parameter stored: the UUID of the entity in the first attempt; nil if the first attempt had no id, or a server
-    ///   id that is not a UUID.
+    /// - Parameter stored: the UUID of the entity in the first attempt; nil if the first attempt had no id, or had a
+    ///   server id that is not a UUID.
     private func appendEntity(_ stored: UUID?, to form: inout [UInt8]) -> Bool {
         let entity = given.entity
         let uuid = entity.clientID ?? entity.serverID?.uuid
@@ -222,7 +222,8 @@ struct ContentComparison {
 
         /// The replacement at a place where the first attempt had a local id.
         ///
-        /// Nil if the value in the second attempt is an integer that is a known id of the device that pushed it.
+        /// Nil if the second attempt's value is not a server id of this local id, or is an integer that is a known
+        /// local id of the device that pushed the second attempt.
         private func value(_ value: JSONValue, insteadOf number: Int64, _ related: LocalID?) -> CanonicalReplacement? {
             guard let type = comparison.relations[value.offset], value.int64 != number, let id = ServerID(json: value),
                 comparison.leads(

@@ -22,7 +22,7 @@ public struct Fingerprint: Sendable, Hashable {
 
     /// The version of the canonical form, incremented with each change of the form.
     ///
-    /// A stored fingerprint of another version is never equal.
+    /// Fingerprints with different versions are never equal.
     static let version: UInt8 = 1
 
     public init(digest: [UInt8], identifiers: [UUID], places: [UInt8] = []) {
@@ -72,8 +72,8 @@ public struct Fingerprint: Sendable, Hashable {
 
     /// Appends the entity without its UUID.
     ///
-    /// If the entity has both ids, only the client id is used, because a client may have received the server id only
-    /// between two attempts.
+    /// If the entity has both ids, only the client id is used, because the client may have received the server id after
+    /// the first attempt.
     ///
     /// - Returns: the UUID of the entity; nil for an entity without an id, or with a server id that is not a UUID.
     @discardableResult
@@ -94,7 +94,8 @@ public struct Fingerprint: Sendable, Hashable {
 
     /// Appends the order key.
     ///
-    /// Without an order key the form is the same as in versions that did not know order keys.
+    /// Without an order key, nothing is appended. The form is then the same as in versions of Sluice without order
+    /// keys.
     static func append(orderKey: String?, to canonical: inout [UInt8]) {
         guard let orderKey else { return }
         canonical.append(0)
@@ -175,7 +176,7 @@ struct IDPlaces: Sendable, Hashable {
 
     init() {}
 
-    /// Finds the UUIDs that were removed from a form.
+    /// Finds the places from which UUIDs were removed in a form.
     ///
     /// - Parameters:
     ///   - count: the number of UUIDs. The search ends after the last UUID.

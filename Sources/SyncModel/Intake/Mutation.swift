@@ -41,8 +41,8 @@ public final class Mutation: EntityWrite, Sendable {
     public let conflictResolution: ConflictResolution?
     /// The version of the entity on which the client based the mutation, at least 0.
     public let baseVersion: Int64?
-    /// The order key: with the order by dependencies, mutations with the same key keep their order (product rule 3); nil
-    /// for none. It has 1 to ``OrderKey/maximumBytes`` bytes.
+    /// The order key, of 1 to ``OrderKey/maximumBytes`` bytes; nil for none. With the setting `order: dependencies`,
+    /// mutations with the same key keep their order (product rule 3).
     public let orderKey: String?
     /// When the mutation was captured, according to the device's clock. This time shows the age of the mutation, and
     /// does not affect the order.

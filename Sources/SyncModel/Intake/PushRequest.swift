@@ -11,7 +11,7 @@ public struct PushRequest: Sendable {
     public let afterSequence: Int64?
     /// The entries, in request order.
     public let entries: [PushEntry]
-    /// The size of the body in bytes. Memory of this size is reserved for the push while it waits.
+    /// The size of the body in bytes. Memory of this size is reserved while the push waits.
     public let bodyBytes: Int
 
     /// - Throws: `invalid_json` for invalid JSON, `invalid_request` for an invalid envelope, `payload_too_large` above
@@ -123,11 +123,11 @@ extension Problem {
 
 /// One entry of a push, which has a valid mutation or the entry's errors.
 ///
-/// The type is a class for the same reason as ``Mutation``, because entries are passed often and never change.
+/// The type is a class for the same reason as ``Mutation``: entries are passed often and never change.
 public final class PushEntry: Sendable {
     /// The index in the request.
     public let index: Int
-    // the next members are set if they could be read, also in an invalid entry
+    // the following members are set if they could be read, even if the entry is invalid
     /// The mutation's id; nil if it is not a UUID.
     public let id: UUID?
     /// The idempotency key; nil if it is not a UUID.

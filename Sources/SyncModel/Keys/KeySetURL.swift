@@ -3,7 +3,7 @@ public enum KeySetURL {
     /// The maximum length, in bytes.
     public static let maximumBytes = 2_000
 
-    /// The error in the URL; nil for a valid URL. The text continues a sentence that begins with the name of the URL.
+    /// The error in the URL; nil for a valid URL. The text continues a sentence whose subject is the URL.
     public static func problem(_ text: String) -> String? {
         guard text.utf8.count <= maximumBytes else { return "is longer than \(maximumBytes) bytes" }
         guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {

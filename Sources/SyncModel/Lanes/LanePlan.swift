@@ -13,7 +13,7 @@ public final class LanePlan {
     public enum Recovery: Sendable {
         /// The lane's last worker was lost, and the mutation in flight may have been sent.
         case takeover
-        /// The step was already committed, but the worker did not receive its result.
+        /// The step was already committed, but the worker did not receive the step's result.
         ///
         /// The mutation in flight was never sent.
         case repetition
@@ -25,9 +25,9 @@ public final class LanePlan {
     public static let pause: Double = 30
     /// The time that a lane waits while its user is being joined or erased, in seconds.
     ///
-    /// After the end of the operation, the lane may continue to wait for this time.
+    /// The lane may wait for up to this time after the operation has ended.
     public static let closedPause: Double = 5
-    /// The time that a lane waits until a parked event is evaluated, in seconds.
+    /// The time after which a lane checks again whether a parked event was evaluated, in seconds.
     ///
     /// The event may be in conflict with the mutation at the lane's head.
     public static let parkedPause: Double = 0.25
@@ -92,8 +92,8 @@ public final class LanePlan {
                 recovery = lane.inFlight == request.step.dispatches.first?.mutation.id ? nil : .repetition
             }
         } else {
-            // a process never runs a lane twice at the same time; therefore a worker that holds the lease and claims
-            // the lane again has released the lane, or has not received the result of its earlier claim
+            // a process never runs a lane twice at the same time; so if the lease already belongs to this worker, the
+            // worker has stopped running the lane, or did not receive the result of its earlier claim
             guard lane.isReady(at: now) || lane.lease.owner == request.worker else { return nil }
             self.lane.claim(by: request.worker, planner.lease, now: now)
             recovery = lane.lease.owner == nil ? nil : .takeover
@@ -192,7 +192,7 @@ public final class LanePlan {
 
     // MARK: - The next turn
 
-    /// Adds to the queue a waiter of ``unblocking`` that no longer waits for any mutation.
+    /// Queues a mutation that waited for a mutation in ``unblocking``, and now waits for no mutation.
     public func release(position: Int64, acceptedAt: Timestamp) {
         lane.enqueue(position: position, acceptedAt: acceptedAt)
         lowestReleased = min(lowestReleased ?? position, position)
@@ -201,8 +201,8 @@ public final class LanePlan {
     /// Updates the lane's head from ``head``, and decides the worker's next ``turn``.
     ///
     /// - Parameters:
-    ///   - entities: the entities by organization, after ``settle(_:_:)`` was called for all steps of the group. The
-    ///     changes of entities are not written yet. Therefore ``head`` shows the earlier states.
+    ///   - entities: the entities by organization, after ``settle(_:_:)`` was called for all steps that are committed
+    ///     together. The changes of entities are not written yet. Therefore ``head`` shows the earlier states.
     ///   - waiting: entities with parked events.
     public func choose(
         by planner: DispatchPlanner,
@@ -341,7 +341,7 @@ public final class LanePlan {
         }
     }
 
-    /// Ends a turn without running the mutation, which can never run or is in conflict with the feed.
+    /// Ends the turn of a mutation that is not run, because it can never run or is in conflict with the feed.
     private func decide(_ head: QueuedMutation, _ outcome: Outcome, version: Int64?) -> LaneAction {
         outcomes = [LaneOutcome(mutation: head, from: .pending, outcome: outcome, version: version)]
         finish(outcomes[0])
@@ -416,7 +416,8 @@ public final class LanePlan {
         return window.nextRetryAt.map { min($0, limit) } ?? limit
     }
 
-    /// Starts a mutation if possible. If it may not start now, later mutations of its entity may not start, either.
+    /// Starts a mutation if possible. If the mutation may not start now, later mutations of the same entity may not
+    /// start, either.
     private func consider(
         _ found: FoundHead,
         _ mayStart: Bool,

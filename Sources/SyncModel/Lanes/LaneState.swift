@@ -2,7 +2,7 @@ public import FoundationEssentials
 
 /// A lane as stored in its row, which the caller has locked.
 ///
-/// The methods are the events of a lane. Only these methods change the lane's counts, head, halt and lease.
+/// Each method applies one event to the lane. Only these methods change the lane's counts, head, halt and lease.
 public struct LaneState: Sendable, Hashable {
     /// The lane's mutations that are pending or in flight.
     public struct Queue: Sendable, Hashable {
@@ -49,7 +49,7 @@ public struct LaneState: Sendable, Hashable {
     public private(set) var haltedBy: UUID?
     /// When a worker may claim the lane; nil if no mutation can run.
     ///
-    /// This is the time when the lane's head is due or, if a worker holds the lane, when its lease expires.
+    /// This is the time when the lane's head is due or, if a worker holds the lane, when the worker's lease expires.
     public private(set) var readyAt: Timestamp?
     public private(set) var lease: Lease
     /// The mutation that is committed as in flight and has no outcome yet. If several mutations are in flight, this is
@@ -143,7 +143,7 @@ public struct LaneState: Sendable, Hashable {
         if halts { haltedBy = haltedBy ?? outcome.mutation.id }
     }
 
-    /// Records that a mutation's status changed because a person settled this mutation or one for which it waited.
+    /// Records a mutation's new status, after a person settled this mutation or another one for which it waited.
     ///
     /// If the mutation halted the lane and no longer needs a person, the halt ends. A mutation that runs again is
     /// queued.
@@ -227,10 +227,10 @@ public struct LaneState: Sendable, Hashable {
         if lease.mustRenew(readyAt, upstream: upstream, now: now) { readyAt = lease.end(from: now) }
     }
 
-    /// Takes the lane from its worker.
+    /// Ends the worker's right to run the lane.
     ///
-    /// A worker may claim the lane again at the given time. If the time is nil, a worker may claim it after the next
-    /// event of the lane.
+    /// A worker may claim the lane again at the given time. If the time is nil, a worker may claim the lane after the
+    /// next event of the lane.
     mutating func release(at moment: Timestamp?) {
         lease.owner = nil
         readyAt = moment

@@ -56,7 +56,8 @@ public struct RequestResult: Sendable {
 extension LaneStep {
     /// The maximum number of outcomes of a step.
     ///
-    /// A group of steps has at most this number of outcomes in total, because each outcome can lock a document.
+    /// Steps that are committed together have at most this number of outcomes in total, because each outcome can lock a
+    /// document.
     public static let mostOutcomes = 256
     /// The maximum number of bytes of responses in a step that combines several outcomes.
     static let mostBytes = 1_048_576
@@ -195,8 +196,8 @@ public struct LaneRequest: Sendable {
 
 /// The state of a worker that runs several mutations of a lane at the same time (product rule 19).
 public struct LaneProgress: Sendable {
-    /// The number of steps since the worker claimed the lane. Only steps with results that the worker received are
-    /// counted. The claim is the first step.
+    /// The number of steps since the worker claimed the lane. Only steps whose results the worker received are counted.
+    /// The claim is the first step.
     public var step: Int64 = 0
     /// The lane's mutations in flight, apart from the mutation of the step.
     public var flights: [LaneFlight] = []
@@ -204,10 +205,10 @@ public struct LaneProgress: Sendable {
     public var lanes = 1
     /// The number of requests that the gateway may send in addition to one request for each lane.
     public var room = Int.max
-    /// The number of requests that the step may start within the upstream's `maximumConcurrency`. A batch is one of
-    /// them.
+    /// The number of requests that the step may start within the upstream's `maximumConcurrency`. A batch counts as one
+    /// request.
     public var slots = Int.max
-    /// Whether the upstream's circuit lets one request through.
+    /// Whether the upstream's circuit breaker permits only one request, as a probe.
     public var isProbe = false
     /// The time of the last change of the upstream's settings, if the upstream has refused a batch since this change;
     /// otherwise nil.
@@ -239,9 +240,10 @@ public struct LaneProgress: Sendable {
         return starts < limit ? min(limit, flights.count + starts) : limit
     }
 
-    /// The maximum number of retried mutations in flight while other mutations are due: an eighth, and at least one.
+    /// The maximum number of retried mutations in flight while other mutations are due: an eighth of the maximum number
+    /// of mutations in flight, and at least one.
     ///
-    /// Otherwise the retries of a failing route would occupy most of the requests of the routes that work.
+    /// Without this limit, the retries of a failing route would take most of the requests from the routes that work.
     func retriedLimit(in organization: Organization) -> Int {
         max(1, (batch(in: organization)?.maxRequests ?? organization.settings.maxInFlightPerUser) / 8)
     }
@@ -264,7 +266,7 @@ public struct LaneFlight: Sendable, Hashable {
     }
 }
 
-/// A mutation that had its turn, and its outcome.
+/// A mutation that a step has processed, and its outcome.
 public struct LaneOutcome: Sendable {
     public let mutation: QueuedMutation
     /// The previous status: `inFlight`, or `pending` if the mutation got its outcome without being run.
@@ -325,7 +327,7 @@ public struct LaneKey: Sendable, Hashable, Comparable {
     }
 }
 
-/// The pending mutations of a lane that may have several in flight, as read by a poll.
+/// The pending mutations, as read by a poll, of a lane that may have several mutations in flight.
 public struct LaneWindow {
     /// The maximum number of pending mutations that a poll examines to find the time of the next retry.
     public static let limit = 256
@@ -338,8 +340,9 @@ public struct LaneWindow {
     public var nextRetryAt: Timestamp?
     /// Whether there are more than ``limit`` pending mutations.
     public var isFull = false
-    /// The mutations that are due, in order: up to the requested number of mutations that are not retried, and of
-    /// retried mutations among the first ``limit``.
+    /// The mutations that are due, in order: up to the requested number of mutations that are not retried after a
+    /// back-off, and up to the same number of retried mutations. Only the first ``limit`` pending mutations are
+    /// searched for retried mutations.
     public var due: [FoundHead] = []
 
     public init() {}

@@ -127,7 +127,7 @@ extension BodyMember where View == Body {
     }
 }
 
-/// The change of a value that a request contains.
+/// The change that a request makes to a value.
 package enum Change<Value: Sendable>: Sendable {
     /// The member is absent.
     case keep

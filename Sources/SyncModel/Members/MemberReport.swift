@@ -1,6 +1,6 @@
 package import JSONText
 
-/// Collects the errors of a body's members. The response contains all of these errors.
+/// Collects the errors of a body's members. The response lists these errors, up to ``ErrorBounds/perBody``.
 package struct MemberReport: Sendable {
     package private(set) var problems: [ProblemDetail] = []
     /// The number of problems that are not listed, because they exceed ``ErrorBounds/perBody``.

@@ -67,7 +67,7 @@ public struct TrafficSeries: Sendable {
         }
         let elapsed = Self.seconds(from: begun.at, to: now)
         guard elapsed >= Double(step) else { return }
-        // there are no data for the time while the gateway was suspended
+        // the series starts again if the gateway was suspended, because there are no data for this time
         if elapsed >= Double(2 * step) { points = [] }
         let rates = totals.rates(since: begun.totals, seconds: elapsed)
         points.append(Point(rates: rates, oldestWaitingSeconds: oldest, start: begun.totals))

@@ -5,7 +5,7 @@ import JSONText
 enum BuiltInStore {
     /// The maximum size, in bytes, of a document.
     ///
-    /// The size counts after a patch, and after server ids have replaced the client ids in the payload.
+    /// The size is measured after a patch was merged, and after server ids have replaced the client ids in the payload.
     static let maximumDocumentBytes = 1_048_576
 
     /// A write of one entity.
@@ -32,7 +32,7 @@ enum BuiltInStore {
         case applied(EntityState, resolution: ConflictResolution?, current: EntityState?)
         /// The entity is already deleted, and the write changes nothing.
         ///
-        /// The associated value is the tombstone; nil if the user must not learn that it exists.
+        /// The associated value is the tombstone; nil if the user must not learn that the tombstone exists.
         case unchanged(EntityState?)
         /// The strategy `server_wins` discarded the mutation, and the current state remains.
         case adopted(current: EntityState?)
@@ -87,10 +87,11 @@ enum BuiltInStore {
 
     /// Settles a create of an existing id. A create never overwrites an entity.
     ///
-    /// Therefore a conflict waits for a person even under `client_wins` (product rule 12, `shared` types).
+    /// Therefore a conflict with an entity that exists waits for a person even under `client_wins` (product rule 12,
+    /// `shared` types).
     ///
-    /// If the entity is deleted, the create restores it. The create is in conflict only if another writer deleted the
-    /// entity. In that case `client_wins` restores the entity as well, because the payload is the whole document.
+    /// A create with the id of a deleted entity restores the entity, unless another writer deleted it. In that case the
+    /// create is in conflict, and `client_wins` restores the entity, because the payload is the whole document.
     private static func settleCreate(_ write: Write, current: EntityState?) -> Outcome {
         if let current, current.isDeleted {
             guard current.lastWriter == write.writer else { return settle(write, current: current) }
@@ -104,7 +105,8 @@ enum BuiltInStore {
         switch write.conflictResolution {
         case .manual: .conflict(current: current)
         case .serverWins: .adopted(current: current)
-        // a patch cannot restore the whole entity: the members that it does not contain were deleted with the entity
+        // a patch cannot restore the whole entity: the members that the patch does not contain were deleted with the
+        // entity
         case .clientWins where current.isDeleted && write.operation == .update && !write.restores:
             .conflict(current: current)
         case .clientWins: apply(write, to: current, resolution: .clientWins)
@@ -279,7 +281,7 @@ extension BuiltInStore {
         )
     }
 
-    /// The outcome of a write, and the writes of other entities that precede it.
+    /// The outcome of a write, and the writes to other entities that must come before this write.
     ///
     /// No strategy overrides a relation (product rule 24). A write that breaks a relation is a conflict or, under
     /// `server_wins`, is discarded.

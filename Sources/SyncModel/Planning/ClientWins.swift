@@ -8,7 +8,7 @@ public enum ClientWins {
     /// The maximum number of bytes of a document that is merged for a PUT.
     static let maximumDocumentBytes = 1_048_576
 
-    /// Returns the request of the next revision; nil if the conflict must wait for a person.
+    /// Returns the request that the gateway sends next for the mutation; nil if the conflict must wait for a person.
     ///
     /// The conflict must wait if it is not certain that a request would overwrite the right entity.
     ///

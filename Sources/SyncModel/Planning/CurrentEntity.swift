@@ -20,7 +20,7 @@ struct CurrentEntity {
     var isUnreadable = false
     /// Whether the entity's document is omitted.
     ///
-    /// If true, the JSON has no member `document`, and contains only the version and the ETag.
+    /// If true, the JSON has no member `document`. All other members are written.
     var isOutline = false
 
     var json: [UInt8] {
@@ -134,10 +134,10 @@ public struct CurrentOutline: Sendable {
         isWhole = current["document"] != nil
     }
 
-    /// The problem with a pointer or a mark in place of `current`.
+    /// The problem with a JSON Pointer in place of `current`, or with a mark that `current` is omitted.
     ///
-    /// - Parameter place: the JSON Pointer (RFC 6901) to the entity in the same answer. Nil for a mark, because the
-    ///   answer does not contain the entity.
+    /// - Parameter place: the JSON Pointer (RFC 6901) to the entity in the same answer; nil for a mark, if the answer
+    ///   does not contain the entity.
     public static func cut(_ problem: [UInt8], place: String?) -> [UInt8] {
         guard let members = try? JSONTree(parsing: problem, limits: .widest).root.members else { return problem }
         return JSONWriter.object { writer in
@@ -205,8 +205,8 @@ public struct Writer: Sendable, Hashable {
 
     /// The writer of a state that the feed adopted from the upstream's response to a user's request.
     ///
-    /// The writer has no device. With the device, the gateway would treat later edits from this device as based on the
-    /// adopted state, although the device has not seen this state.
+    /// The writer has no device. If the writer had the device, the gateway would treat later edits from this device as
+    /// based on the adopted state, although the device has not seen this state.
     static func adopting(_ user: UUID) -> Writer { Writer(user: user, device: noDevice) }
 
     /// Whether one of the user's devices wrote the state. False for an adopted state.

@@ -162,7 +162,7 @@ public struct EntityTable: Sendable {
     private(set) var hasUnread = false
     /// The organization's enforced relations.
     public var relations = EntityRelations()
-    /// The number of further entities that deletions may delete or change in this push or turn.
+    /// The number of further entities that deletions may delete or change in this push or step of a lane.
     var deletionRoom = EntityRelations.limit
     /// The stored references to entities that may be deleted, by the entity to which the references point.
     private var storedReferrers: [EntityKey: FoundReferrers] = [:]

@@ -3,9 +3,9 @@ import JSONText
 
 /// Decides the results that a push would have now, and the requests that it would send. This type does no I/O.
 ///
-/// The preview uses the planners for pushes and turns. These planners need ids that only the push itself would
-/// generate, and the preview invents such ids. No answer contains an invented id: in the result the id is missing, and
-/// in all other places the answer has the client id instead.
+/// The preview uses ``PushPlanner``, and ``DispatchPlanner`` for the requests. These planners need ids that only the
+/// push itself would generate, and the preview invents such ids. No answer contains an invented id: in a mutation's
+/// result, the server id is missing, and in all other places the client id replaces the invented id.
 public struct PreviewPlanner {
     private let push: PushRequest
     let snapshot: PushSnapshot
@@ -24,7 +24,7 @@ public struct PreviewPlanner {
     /// Plans a push without executing it.
     ///
     /// - Parameters:
-    ///   - snapshot: the stored data, for which every key was looked up.
+    ///   - snapshot: the stored data. Every key in the push must have been looked up.
     ///   - context: the context of the push. Its `makeID` generates ids that are not in use. No client sees these ids.
     ///   - entities: the organization's current entities.
     public static func preview(
@@ -82,7 +82,7 @@ public struct PreviewPlanner {
                     "the requests of this push have more than \(WorkBounds.preview) bytes; preview fewer mutations"
                 throw .problem(Problem(.payloadTooLarge, detail))
             }
-            // the body is rendered only here, where the limit on the total size applies
+            // the body is rendered only here, after the limit on the total size was checked
             let request = turn.request.map { PreviewedRequest($0, unresolved: turn.unresolved) }
             turns[new.mutation.id] = (request, turn.conflict)
         }
@@ -131,7 +131,7 @@ public struct PreviewPlanner {
     }
 }
 
-/// Plans the requests that mutations would send if it were their turn.
+/// Plans the requests that mutations would send if they ran now.
 extension PreviewPlanner {
     /// The result that a mutation would have if it ran now.
     struct PreviewStep {
@@ -145,7 +145,7 @@ extension PreviewPlanner {
         var conflict: [UInt8]?
     }
 
-    /// Plans the turn of a new mutation; nil for a mutation that is not forwarded, or that could not be sent.
+    /// Plans the request of a new mutation; nil for a mutation that is not forwarded, or that could not be sent.
     ///
     /// - Parameter related: the local ids in the mutation's relations.
     func turn(of new: NewMutation, _ related: [LocalReference]) -> PreviewStep? {

@@ -8,8 +8,8 @@ public struct PushPlan: Sendable {
     public var acceptedSequence: Int64 = 0
     /// Warnings for accepted entries, by index in the request.
     public var warnings: [Int: PushWarning] = [:]
-    /// The UUIDs that matched no client id in the device's mutations up to this push; nil to leave the stored history
-    /// unchanged.
+    /// The UUIDs in the device's recent mutations, including this push, that were no known client ids; nil to leave the
+    /// stored history unchanged.
     public var unresolvedIDs: UnresolvedIDHistory?
     /// The accepted mutations, in running order.
     public var mutations: [NewMutation] = []
@@ -18,11 +18,12 @@ public struct PushPlan: Sendable {
     public var mappings: [NewMapping] = []
     /// Local ids that a pull assigned, and that this push uses for the first time. The value is the server id.
     ///
-    /// The push confirms these ids.
+    /// By using these ids, the device confirms that it received them.
     public var confirmedIDs: [LocalID: ServerID] = [:]
-    /// Local ids in waiting mutations.
+    /// Local ids that waiting mutations use, and that must stay resolvable until these mutations run.
     ///
-    /// When such a mutation runs, the gateway finds the server id by the UUID that represents the local id.
+    /// A stored mutation refers to a local id by the UUID that represents the local id. By this UUID, the gateway finds
+    /// the server id when the mutation runs.
     public var pinnedIDs: Set<LocalID> = []
     /// The refused entries to record.
     public var rejections: [Rejection] = []

@@ -107,10 +107,11 @@ public enum DocumentBounds {
     public static let most = WorkBounds.pushDocuments
 }
 
-/// The documents that a push reads, patches, merges and makes.
+/// Counts the bytes of the documents that a push reads, patches, merges, and makes by replacing client ids.
 ///
-/// A document counts only if the user sees the entity. Otherwise a refusal would reveal that the entity exists.
-/// Documents that become visible by a grant of the push itself are counted when the mutation of their entity runs.
+/// A document counts only if the user sees the entity. If hidden entities counted, a refusal would reveal that they
+/// exist. Documents that become visible by a grant of the push itself are counted when the mutation of their entity
+/// runs.
 struct DocumentCosts {
     private let context: PushPlanner.Context
     private let writer: Writer
@@ -124,7 +125,8 @@ struct DocumentCosts {
         self.writer = writer
     }
 
-    /// Counts the payloads that server ids in place of client ids enlarge, and refuses too many of them.
+    /// Counts the payloads that become larger because server ids replace client ids. Refuses the push if these payloads
+    /// are too large in total.
     ///
     /// A server id may have ten times as many bytes as the client id that it replaces.
     mutating func countRewriting(of accepted: [ValidatedMutation], _ localIDs: PushLocalIDs) throws(PushRefusal) {
@@ -134,7 +136,7 @@ struct DocumentCosts {
         try check()
     }
 
-    /// Refuses work that is too large for the push, before anything is merged.
+    /// Refuses a push with too much work, before anything is merged.
     mutating func count(_ accepted: [ValidatedMutation], _ entities: EntityTable) throws(PushRefusal) {
         // usually all documents together are small
         guard entities.hasUnread || entities.largestDocument * accepted.count > DocumentBounds.light else { return }
@@ -165,7 +167,7 @@ struct DocumentCosts {
         throw .needsDocuments(unread(from: key, state, mutation, entities))
     }
 
-    /// Returns the entities with documents to read.
+    /// Returns the entities whose documents must be read.
     ///
     /// These are the given entity, and further entities of its type with unread documents that the user sees now. The
     /// total size of the documents is within the read limit.

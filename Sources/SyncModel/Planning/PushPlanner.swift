@@ -19,10 +19,10 @@ public struct PushPlanner {
     /// Entities whose large documents are already contained in an error of this push.
     private var shown: Set<EntityKey> = []
 
-    /// - Parameter entities: the organization's entities after the group's previous pushes. The method changes these
-    ///   entities.
-    /// - Throws: ``PushRefusal``. If this is a problem, `entities` is unchanged. The problem contains the state of the
-    ///   user's quota for the `RateLimit` header.
+    /// - Parameter entities: the organization's entities after the previous pushes of the commit group. The method
+    ///   changes these entities.
+    /// - Throws: ``PushRefusal``. If the refusal is a ``PushRefusal/problem(_:)``, `entities` is unchanged, and the
+    ///   problem contains the state of the user's quota for the `RateLimit` header.
     public static func plan(
         _ push: PushRequest,
         snapshot: PushSnapshot,
@@ -103,8 +103,8 @@ public struct PushPlanner {
 
     /// Runs the mutations.
     ///
-    /// It stops if the documents that grants of the push make visible, or the changes of grants and stays, become too
-    /// many for one transaction.
+    /// Throws if one transaction cannot contain all changes of grants and stays, or all documents that the push's own
+    /// grants make visible.
     private mutating func run(_ accepted: [ValidatedMutation], _ costs: inout DocumentCosts) throws(PushRefusal) {
         let before = entities.channelChanges
         for mutation in accepted {

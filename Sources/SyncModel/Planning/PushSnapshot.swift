@@ -183,7 +183,8 @@ extension FirstAttempt {
             && isKnown(mutation.entity)
     }
 
-    /// Whether the first attempt had the server id that the second attempt has in addition to a client id.
+    /// Whether the first attempt had the server id that the second attempt has in addition to a client id. True if the
+    /// second attempt does not have both ids.
     ///
     /// This comparison is necessary because a fingerprint contains only one id of the entity. If the attempt had two
     /// ids, the fingerprint contains the client id.

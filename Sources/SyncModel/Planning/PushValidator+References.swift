@@ -140,7 +140,8 @@ extension PushValidator {
         return type
     }
 
-    /// Checks the mutation's headers. The caller has looked up the idempotency key before.
+    /// Checks the headers of a new mutation. The caller has already determined, by the idempotency key, that the
+    /// mutation is no repeat.
     ///
     /// Repeats are not checked: a repeat gets its first answer even if the operator has changed the list of headers
     /// since.
@@ -276,8 +277,8 @@ extension PushValidator {
 
     /// Makes a mutation depend on earlier mutations of the same entity (product rule 3).
     private func dependOnEarlierWrites(of mutation: Mutation, in judged: inout ValidatedMutation) {
-        // a create with the client id of a discarded create makes a new entity; it must not depend on stored mutations
-        // of that client id, because these may wait for this create
+        // a create with the client id of a discarded create makes a new entity; this create must not depend on stored
+        // mutations of that client id, because those mutations may wait for this create
         guard mutation.namesKnownEntity else { return }
         let entity = known(mutation.entity)
         let (named, known) = writes.latest(of: entity)

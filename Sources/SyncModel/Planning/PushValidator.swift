@@ -59,8 +59,8 @@ struct PushValidator {
     /// For each order key, the index of the latest accepted entry.
     private var orderKeys: [ByteExactString: Int] = [:]
 
-    /// - Parameter organization: its order of a lane's mutations, and its upstream, whose settings list the headers that
-    ///   mutations may have, are used.
+    /// - Parameter organization: supplies the order of a lane's mutations, and the upstream, whose settings list the
+    ///   permitted headers.
     init(
         _ push: PushRequest,
         snapshot: PushSnapshot,

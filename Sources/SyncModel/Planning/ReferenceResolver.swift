@@ -4,8 +4,8 @@ import JSONText
 
 /// Replaces the client's ids by server ids in a mutation's path and payload, including the relations in the payload.
 ///
-/// The resolver is used for pushes that take effect immediately, turns of lanes, retries by a person and previews. The
-/// resolver does no I/O. The caller supplies the server ids.
+/// The resolver is used in pushes that take effect immediately, in steps of lanes, in retries by a person, and in
+/// previews. The resolver does no I/O. The caller supplies the server ids.
 struct ReferenceResolver {
     private let entity: EntityName
     private let lookUp: (UUID) -> ServerID?
@@ -47,7 +47,7 @@ struct ReferenceResolver {
 
     /// The size of the payload with server ids, in bytes. The payload is not rewritten.
     ///
-    /// An unresolved local id counts as it is written in the payload.
+    /// For an unresolved local id, the number in the payload is counted.
     ///
     /// - Parameter related: as in ``payload(_:_:unresolved:)``.
     func payloadBytes(_ payload: JSONValue, _ related: [LocalReference]) -> Int {

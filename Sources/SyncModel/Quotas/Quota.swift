@@ -17,9 +17,10 @@ public struct Quota: Sendable, Hashable {
             }
         }
 
-        /// The maximum number of tokens that one request takes, which is also the maximum debt.
+        /// The maximum debt, in tokens (``TokenBucket/take(_:of:at:)``).
         ///
-        /// For mutations, this is the size of the largest push that `SLUICE_MAX_MUTATIONS` can allow.
+        /// For mutations, this is the size of the largest push that `SLUICE_MAX_MUTATIONS` can allow. A request takes
+        /// only one token, and never causes a debt.
         var overdraft: Int64 {
             switch self {
             case .requests: 0

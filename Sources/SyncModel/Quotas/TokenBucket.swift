@@ -4,15 +4,15 @@
 public struct TokenBucket: Sendable, Hashable {
     /// The amount missing until the bucket is full, in parts.
     ///
-    /// A token has as many parts as its window has milliseconds. Therefore `limit` parts are refilled in each
+    /// A token has as many parts as the quota's window has milliseconds. Therefore `limit` parts are refilled in each
     /// millisecond.
     public private(set) var missing: Int64
     public private(set) var asOf: Timestamp
 
     /// The maximum difference between the clocks of gateways, in microseconds.
     ///
-    /// If a bucket's time is later than now by more than this difference, it was written with a wrong clock. Such a
-    /// bucket is treated as written now, because a client must not be locked out until that time.
+    /// If a bucket's time is later than now by more than this difference, the bucket was written with a wrong clock.
+    /// Such a bucket is treated as written now, because a client must not be locked out until that time.
     static let skew: Int64 = 60_000_000
 
     public init(missing: Int64, asOf: Timestamp) {
@@ -152,7 +152,7 @@ public struct RequestPortion: Sendable {
 
     /// Whether to draw in advance, before any request has to wait.
     ///
-    /// True if half of the portion is used, and the bucket is not known to be empty.
+    /// True if at least half of the portion is used, and the bucket is not known to be empty.
     public func isLow(at now: Timestamp) -> Bool {
         size > 1 && held <= size / 2 && now >= emptyUntil
     }

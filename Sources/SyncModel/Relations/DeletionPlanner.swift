@@ -53,7 +53,7 @@ struct DeletionPlanner {
 
     /// The maximum number of grants of channels that one deletion begins or ends, apart from the grants of the root.
     ///
-    /// A deletion is written by one transaction, also if it is the only mutation of a push or of a lane's step.
+    /// Even a push or a lane's step with only this deletion must write all effects of the deletion in one transaction.
     static let grantLimit = WorkBounds.pushGrants - ChannelRules.limitOfGrants
 
     /// Returns the writes that precede the deletion.
@@ -114,7 +114,7 @@ struct DeletionPlanner {
     private mutating func set(_ key: EntityKey, _ state: EntityState) {
         guard changed.updateValue(state, forKey: key) == nil else { return }
         order.append(key)
-        // the grants of a changed document can be other grants
+        // a change of the document can end all grants of the entity, and begin as many others
         if let stored = entities[key] { grantRoom -= (state.isDeleted ? 1 : 2) * entities.grantCount(of: stored, key) }
     }
 

@@ -17,7 +17,7 @@ public enum DeletionRule: String, Sendable, Hashable, CaseIterable {
 /// Relations of forwarded types are not enforced by the gateway, because the organization's API decides about these
 /// types.
 public struct EntityRelations: Sendable {
-    /// The maximum number of entities that one push, or one turn of a lane, deletes or changes because of references to
+    /// The maximum number of entities that one push, or one step of a lane, deletes or changes because of references to
     /// deleted entities.
     public static let limit = 1_000
     /// The maximum number of references in one document that are enforced.

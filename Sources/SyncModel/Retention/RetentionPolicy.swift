@@ -10,7 +10,7 @@ public struct RetentionPolicy: Sendable, Hashable {
     ///
     /// See specification 001 (docs/spec), `delete_after_30days`.
     public var days: Double
-    /// The number of days for which acts of operators are kept (`SLUICE_RETENTION_AUDIT_DAYS`).
+    /// The number of days for which entries of the audit log are kept (`SLUICE_RETENTION_AUDIT_DAYS`).
     public var auditDays: Double
 
     /// Creates a policy. Payloads never expire later than their records.
@@ -49,7 +49,7 @@ public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     case mappings
     /// Deliveries to webhooks.
     case deliveries
-    /// Acts of operators, for all organizations together.
+    /// Entries of the audit log, for all organizations together.
     case audit
 
     /// The time before which data of this kind have expired.
@@ -62,13 +62,13 @@ public enum RetentionKind: String, Sendable, Hashable, CaseIterable {
     }
 }
 
-/// The age limits of a run, as points in time.
+/// The age limits of one run of retention, as points in time.
 public struct RetentionCutoffs: Sendable, Hashable {
     /// The payloads of final mutations are deleted if `synced_at` is before this time.
     public let payloads: Timestamp
     /// All other data are deleted if they were last used before this time.
     public let everything: Timestamp
-    /// Acts of operators before this time are deleted.
+    /// Entries of the audit log from before this time are deleted.
     public let audit: Timestamp
     /// The time of the run.
     public let now: Timestamp

@@ -32,10 +32,10 @@ public struct EntityRoutes: Sendable, Hashable {
 
     /// The route of a mutation; nil if the mutation is sent to its own endpoint or is not sent.
     ///
-    /// The route of `replace` is also used in two other cases: if a revision overrides a conflict with a whole
-    /// document, and if a create overrides an existing entity.
+    /// The route of `replace` is also used in two other cases: if a request overrides a conflict with a whole document,
+    /// and if a create overrides an existing entity.
     ///
-    /// - Parameter always: whether the mutation's own endpoint is ignored, also if ``ignoresEndpoint`` is false.
+    /// - Parameter always: whether the mutation's own endpoint is ignored even if ``ignoresEndpoint`` is false.
     func route(of mutation: QueuedMutation, always: Bool = false) -> EntityRoute? {
         let hasOwnEndpoint = mutation.endpoint != nil && !ignoresEndpoint || mutation.override?.endpoint != nil
         guard always || !hasOwnEndpoint else { return nil }
@@ -44,7 +44,7 @@ public struct EntityRoutes: Sendable, Hashable {
         return override.payload == nil ? routes[mutation.operation] : routes[.replace] ?? routes[mutation.operation]
     }
 
-    /// Whether a new mutation needs no endpoint.
+    /// Whether a new mutation with this operation needs no endpoint, because the operation has a route.
     public func has(_ operation: Operation) -> Bool { routes[operation] != nil }
 
     /// The reason why a type cannot have these routes; nil if the type can have them.

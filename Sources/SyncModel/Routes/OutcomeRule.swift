@@ -60,7 +60,7 @@ public struct OutcomeRule: Sendable, Hashable {
     public let statuses: Set<Int>
     public let conditions: [Condition]
     public let verdict: Verdict
-    /// The JSON Pointer to a message in the answer for people.
+    /// The JSON Pointer to a human-readable message in the answer.
     @Exact public private(set) var message: String?
     /// The JSON Pointer to the entity's current document in an answer that is a conflict or a success.
     @Exact public private(set) var document: String?
@@ -74,7 +74,7 @@ public struct OutcomeRule: Sendable, Hashable {
         statuses.contains(status) && conditions.allSatisfy { $0.holds(in: body) }
     }
 
-    /// The message for people in an answer, with at most 200 characters.
+    /// The human-readable message in an answer, cut to at most 200 characters.
     func message(in body: JSONValue?) -> String? {
         message.flatMap { body?.value(at: $0)?.string }.map { String($0.prefix(200)) }
     }
@@ -115,7 +115,7 @@ extension OutcomeRule.Condition {
 
     /// Whether this condition is true in each answer in which the other condition is true.
     func follows(from other: OutcomeRule.Condition) -> Bool {
-        // if a value inside exists, this value exists and is not a text, integer, boolean or null
+        // if the inner value exists, the outer value exists and is not a text, integer, boolean or null
         if isAbove(other), other.isPresence { return test == .exists(true) || isDifference }
         if other.isAbove(self), other.isLeaf { return test == .exists(false) || isDifference }
         guard pointer == other.pointer else { return false }

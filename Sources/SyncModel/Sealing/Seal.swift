@@ -124,7 +124,7 @@ public struct Seal: Sendable {
         if case .sealed = state { users?.seals == true } else { false }
     }
 
-    /// The types with documents that are sealed with their owners' keys.
+    /// The types whose documents are sealed with the owners' keys.
     public var privateTypes: Set<ByteExactString> { usesUserKeys ? users?.privateTypes ?? [] : [] }
 
     /// The users whose keys must be fetched or created before values can be sealed for them.
@@ -135,7 +135,7 @@ public struct Seal: Sendable {
 
     /// The user whose key seals a document; nil if no user's key seals it.
     ///
-    /// Documents of a type that other users see, too, are not sealed with a user's key.
+    /// If other users can also see the documents of a type, these documents are not sealed with a user's key.
     public func user(ofType type: String, owner: UUID?) -> UUID? {
         guard usesUserKeys, let owner, users?.privateTypes.contains(type) == true else { return nil }
         return owner
@@ -143,8 +143,8 @@ public struct Seal: Sendable {
 
     // MARK: - Values of json columns
 
-    /// - Parameter owner: the user whose key seals a document; see ``user(ofType:owner:)``. For rows of users, the
-    ///   place contains the user.
+    /// - Parameter owner: the user whose key seals a document; see ``user(ofType:owner:)``. A value in a user's row
+    ///   needs no owner, because its place contains the user.
     /// - Throws: ``SealError/locked(_:)``; ``SealError/noUserKeys(_:)``.
     public func seal(
         json plain: [UInt8]?,
@@ -186,7 +186,7 @@ public struct Seal: Sendable {
 
     // MARK: - Values that stay closed
 
-    /// The errors after which a value is "closed", which means that it is returned as nil.
+    /// The errors after which a value is "closed", which means that the value is returned as nil.
     ///
     /// After other errors, the reader receives the error, and tries again.
     public enum Closing: Sendable, Hashable {

@@ -29,8 +29,8 @@ public enum SealedText {
 
     /// The beginning of a sealed value, for comparisons in SQL.
     ///
-    /// The arguments restrict the result to values that are sealed with the data key of this number, and with this
-    /// user's key.
+    /// If the arguments are given, only values that are sealed with this data key, and with this user's key, have this
+    /// beginning.
     public static func beginning(number: Int32? = nil, user: UUID? = nil, isJSON: Bool) -> String {
         let digits = number.map { String($0) + (user.map { "." + $0.lowercased } ?? "") + ":" } ?? ""
         return (isJSON ? "\"" : "") + String(decoding: prefix, as: UTF8.self) + digits
@@ -110,7 +110,7 @@ public enum SealedText {
         return names(bytes, isJSON: isJSON).map { .keys($0.number, user: $0.user) } ?? .unknown
     }
 
-    /// Reads the names of the keys, and the position after them at which the sealed bytes begin.
+    /// Reads the number of the data key, the user, and the index at which the sealed bytes begin.
     private static func names<Bytes: RandomAccessCollection<UInt8>>(
         _ bytes: Bytes,
         isJSON: Bool

@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// The cache contains up to ``capacity`` keys, each for some minutes. The absence of a key is also cached, but only for
 /// a few seconds. If a reader of a page finds keys missing in the cache, the reader fetches the keys and reads the page
-/// again. The second reading needs the cached absence, because otherwise it would try to fetch a destroyed key again.
+/// again. Without the cached absence, the second reading would try to fetch a destroyed key again.
 public final class UserKeyRing: Sendable {
     /// The cached state of a user's key.
     enum Holding: Sendable {
@@ -44,8 +44,8 @@ public final class UserKeyRing: Sendable {
 
     /// Whether a user's rows can be processed without fetching or creating the user's key first.
     ///
-    /// True also if the cached state is that the key cannot be unwrapped, or that its creation was refused. A look-up
-    /// would not change these states.
+    /// The result is also true if the cached state is that the key cannot be unwrapped, or that its creation was
+    /// refused. A look-up would not change these states.
     public func canSeal(_ user: LaneKey) -> Bool {
         switch find(user) {
         case .key, .closed, .refused: true
@@ -89,7 +89,7 @@ public final class UserKeyRing: Sendable {
 
 /// Collects the users with missing keys while many values are read or written.
 ///
-/// Then one statement can fetch all of these keys.
+/// Afterwards, one statement can fetch the keys of all these users.
 public struct LackingKeys {
     private var unknown: Set<LaneKey> = []
     private var missing: Set<LaneKey> = []

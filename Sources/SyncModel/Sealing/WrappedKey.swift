@@ -164,7 +164,7 @@ public struct UserSealing: Sendable {
     ///
     /// Even if false, existing values that are sealed with users' keys are opened.
     let seals: Bool
-    /// The types with documents that are visible only to their owners.
+    /// The types whose documents are visible only to the owners.
     let privateTypes: Set<ByteExactString>
 
     public init(_ ring: UserKeyRing, seals: Bool = false, privateTypes: Set<ByteExactString> = []) {

@@ -101,7 +101,7 @@ public struct FailureFilter: Sendable, Hashable {
 
     public init() {}
 
-    /// A hash of the filter, which cursors contain.
+    /// A hash of the filter. Cursors contain this hash.
     public var standIn: UInt64 {
         FeedCursor.filter([
             "s" + statuses.map(\.rawValue).sorted().joined(separator: "+"), "t" + (entityType ?? ""),

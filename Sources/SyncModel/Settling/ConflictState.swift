@@ -33,7 +33,7 @@ struct ConflictState {
 
     /// The document, if the upstream's answer contained it.
     ///
-    /// A document from the feed is not returned, because it may be older than the upstream's.
+    /// A document from the feed is not returned, because it may be older than the upstream's document.
     var documentOfConflict: [UInt8]? { version == nil ? document : nil }
 
     /// Returns the permanent id of a mutation's entity; nil if the id is unknown.
@@ -63,9 +63,9 @@ extension SettleSubject {
 
     /// Whether the entity was written after the upstream returned the conflicting state.
     ///
-    /// Nil if the conflict does not contain the version. The method compares versions, because a comparison of times
-    /// would not be reliable: the gateway may record another lane's write before this response arrives, and gateways
-    /// have different clocks.
+    /// Nil if the conflict does not contain the feed's version. The method compares versions, because a comparison of
+    /// times would not be reliable: the gateway may record another lane's write before this response arrives, and
+    /// gateways have different clocks.
     ///
     /// - Parameters:
     ///   - stored: the current entity. If the user must not see this entity, it is treated as missing.

@@ -10,7 +10,7 @@ public struct DiscardPlanner {
     public struct Knowledge: Sendable {
         /// The dependencies that are not satisfied yet (product rule 3), with their entities.
         public var unmet: [UUID: EntityName]
-        /// For each mutation that needs a client id that will never be resolved, this client id.
+        /// The client ids that will never be resolved, by the id of the mutation that needs the client id.
         ///
         /// The create of the client id is one of the discarded mutations.
         public var lost: [UUID: UUID]

@@ -14,7 +14,7 @@ public struct RestartPlanner {
         public var mappings: [UUID: [IDMapping]]
         /// The dependencies that are not satisfied yet (product rule 3).
         public var unmet: Set<UUID>
-        /// Whether the entity was written after the upstream returned its state in a conflict.
+        /// Whether the entity was written after the upstream returned the conflicting state.
         public var isOvertaken: Bool
 
         public init(mappings: [UUID: [IDMapping]] = [:], unmet: Set<UUID> = [], isOvertaken: Bool = false) {
@@ -35,8 +35,9 @@ public struct RestartPlanner {
 
     /// Plans a retry (product rule 6).
     ///
-    /// The retry is a new revision if the last answer was definitive or the content is edited, and only then. A success
-    /// is not definitive if its answer does not identify the created entity.
+    /// The retry starts a new revision (a new idempotency key for the upstream) if the last answer was definitive or
+    /// the content is edited, and only then. A success is not definitive if its answer does not identify the created
+    /// entity.
     ///
     /// - Throws: `status_transition_must_be_valid`; `validation_failed` for invalid content.
     public static func retry(
@@ -315,7 +316,8 @@ public struct RestartPlanner {
 public struct MutationRestart: Sendable {
     /// The mutation before the change.
     public let record: MutationRecord
-    /// The mutations that must succeed before this mutation runs; empty if it waits only for its turn.
+    /// The mutations that must succeed before this mutation runs; empty if the mutation waits only for its turn in the
+    /// lane.
     public var dependsOn: [UUID] = []
     /// The revision, incremented if the upstream must treat the mutation as a new request (product rule 6).
     public var revision: Int32
@@ -343,7 +345,7 @@ public struct MutationRestart: Sendable {
     public var status: MutationStatus? { record.status.moved(to: dependsOn.isEmpty ? .pending : .blocked) }
 }
 
-/// A mutation with dependencies that change because other mutations are settled.
+/// A mutation whose dependencies change because other mutations are settled.
 public struct MutationRelease: Sendable {
     /// The mutation before the change.
     public let node: DependencyNode

@@ -88,8 +88,8 @@ public struct ServerWinsPlanner {
         if state.isVisible(to: user, subject.type.visibility, subject.access) {
             return (state.version, state.json(type: type, id: serverID, isOutline: isOutline))
         }
-        // the answer does not depend on another user's entity with this id, because the user must not learn that it
-        // exists
+        // the answer does not depend on another user's entity with this id, because the user must not learn that this
+        // entity exists
         guard subject.record.operation == .create, let document = current?.document else { return (nil, nil) }
         let asIfNew = CurrentEntity(type: type, id: serverID, version: 1, etag: current?.etag, document: document)
         return (1, asIfNew.json)
@@ -98,7 +98,7 @@ public struct ServerWinsPlanner {
     /// Adds the changes to a plan.
     ///
     /// - Parameters:
-    ///   - state: the entity after the change; nil if it is unknown.
+    ///   - state: the entity after the change; nil if the entity is unknown.
     ///   - waiters: the mutations that are blocked by this mutation.
     ///   - unmet: the waiters' dependencies that are not satisfied yet.
     ///   - isOneOfMany: whether other mutations are settled together with this mutation. If so, large documents are not

@@ -8,7 +8,7 @@ public struct SettlePlan: Sendable {
     public private(set) var lane: LaneState
     public private(set) var restarts: [MutationRestart] = []
     public private(set) var discards: [MutationDiscard] = []
-    /// The mutations with changed dependencies. Some of them can now run, and some fail because a dependency was
+    /// The mutations whose dependencies change. Some of them can now run, and some fail because a dependency was
     /// discarded.
     public private(set) var releases: [MutationRelease] = []
     public private(set) var mappings: [MappingChange] = []
@@ -128,7 +128,7 @@ public struct SettleSubject: Sendable {
     }
 }
 
-/// A change of a client id's mapping by its create, or the new server id of a local id.
+/// A change of the mapping that a create made for its client id; for a local id, the new server id.
 ///
 /// A local id is an entity's number on one device. Its mapping has the UUID that represents the local id.
 public struct MappingChange: Sendable, Hashable {

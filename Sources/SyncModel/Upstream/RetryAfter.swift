@@ -99,7 +99,7 @@ private struct HTTPDateReader {
         return "\(Self.padded(hour)):\(Self.padded(minute)):\(Self.padded(second))"
     }
 
-    /// Returns the time of a date. The reader of RFC 3339 checks the day and the time of day.
+    /// Returns the point in time of a date. The RFC 3339 parser checks the day and the time of day.
     private func moment(_ year: Int, _ month: Int, _ day: Int, _ time: String) -> Timestamp? {
         guard (1_000...9_999).contains(year) else { return nil }
         return Timestamp(rfc3339: "\(year)-\(Self.padded(month))-\(Self.padded(day))T\(time)Z")

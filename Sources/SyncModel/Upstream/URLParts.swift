@@ -53,7 +53,7 @@ struct URLParts {
 
     /// The error in the path; nil for a valid path.
     ///
-    /// The path must follow the rules for endpoints, because no part of it may be ambiguous.
+    /// The path must follow the rules for endpoints, because no part of the path may be ambiguous.
     private var pathProblem: String? {
         if path.isEmpty { return nil }
         // the characters of RFC 3986, 3.3 (unreserved, sub-delims, ":" and "@"), slashes between segments, and escapes
@@ -218,7 +218,7 @@ public struct AddressPolicy: Sendable, Hashable {
         if let kind = Self.special.first(where: { $0.network.contains(address) })?.kind {
             return "its address \(address) is \(kind), which the operator has not allowed"
         }
-        // the public internet uses only this part of IPv6 (RFC 4291, 2.4)
+        // of the IPv6 addresses, only those in 2000::/3 are public (RFC 4291, 2.4)
         if address.bytes.count == 16, address.bytes[0] & 0xe0 != 0x20 {
             return "its address \(address) is not public, and the operator has not allowed it"
         }
@@ -237,7 +237,7 @@ public struct AddressPolicy: Sendable, Hashable {
         ("fc00::/7", "private"), ("ff00::/8", "multicast"), ("64:ff9b::/96", "an embedded address"),
         ("2001::/23", "reserved"), ("2001:db8::/32", "for documentation"),
         ("2002::/16", "an embedded address"), ("3fff::/20", "for documentation"),
-        // the number of this address is public, but in Azure the host of the virtual machine uses the address
+        // this address is in a public range, but in Azure the host of the virtual machine uses the address
         ("168.63.129.16/32", "a cloud's own"),
     ].compactMap { text, kind in IPNetwork(text).map { ($0, kind) } }
 }

@@ -56,7 +56,7 @@ public struct UnusableBody: Sendable, Hashable {
 
     /// Creates the reason for a body that is a JSON string, and therefore contains no entity.
     ///
-    /// Some gateways in front of APIs, and some batches, put a body of another format into a string.
+    /// Some gateways in front of APIs, and some batch endpoints, put a body of another format into a string.
     init(string text: String) {
         let bytes = Array(text.utf8)
         let first = bytes.first { $0 > 0x20 }
@@ -72,12 +72,12 @@ public struct UnusableBody: Sendable, Hashable {
         }
     }
 
-    /// The text that another text encodes in base64 or base64url; nil if the other text is probably a plain text.
+    /// The decoded text, if the given text is probably base64 or base64url; nil for other texts.
     private static func decodedBase64(_ text: [UInt8]) -> Data? {
         guard text.count >= 8, text.count % 4 != 1 else { return nil }
         let symbols = text.map { $0 == UInt8(ascii: "-") ? UInt8(ascii: "+") : $0 == 0x5f ? UInt8(ascii: "/") : $0 }
         let padding = [UInt8](repeating: UInt8(ascii: "="), count: (4 - text.count % 4) % 4)
-        // the decoded form of a word is hardly ever a text
+        // if a plain word is decoded as base64, the result is hardly ever valid text
         guard let decoded = Data(base64Encoded: Data(symbols + padding)), decoded.allSatisfy({ $0 >= 0x09 }),
             String(validating: decoded, as: UTF8.self) != nil
         else { return nil }
@@ -153,9 +153,10 @@ enum PrintableExcerpt {
         }
     }
 
-    /// Replaces runs of 20 or more characters that may belong to a secret.
+    /// Replaces runs of characters that may contain a secret.
     ///
-    /// These are the characters of tokens, keys and URLs with credentials.
+    /// A run consists of the characters of tokens, keys and URLs. A run is replaced if it has 20 or more characters and
+    /// a digit among them, or if it may be a URL with credentials.
     private static func masked(_ text: String) -> String {
         var output = ""
         var run = ""

@@ -48,7 +48,7 @@ public struct UpstreamFetch: Sendable, Hashable {
         "if-unmodified-since", "range",
     ]
 
-    /// Whether only the gateway sets the header in such requests. Upper and lower case are equal.
+    /// Whether only the gateway sets the header in such requests, in any spelling of the name.
     package static func owns(_ name: String) -> Bool { ownHeaders.contains(HeaderField.folded(name)) }
 
     /// Whether an operator's header is sent with such requests.

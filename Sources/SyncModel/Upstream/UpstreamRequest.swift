@@ -52,7 +52,8 @@ public struct UpstreamRequest: Sendable, Hashable {
     ///
     /// The maximum size of the answer grows with this number.
     public var partCount = 1
-    /// Whether the upstream has answered fast until now. Answers of other upstreams share a part of the memory.
+    /// Whether the upstream has answered fast so far. The answers of all other upstreams share a limited part of the
+    /// memory.
     public var isUpstreamFast = true
 
     public init(

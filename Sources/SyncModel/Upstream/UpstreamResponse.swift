@@ -26,8 +26,8 @@ public struct UpstreamResponse: Sendable {
     public var unkeptJSON: [UInt8]?
     /// The reason why there is no JSON; nil if there is JSON, or if the body is empty.
     public var unusableBody: UnusableBody?
-    /// Whether the connection ended or the time expired before the answer was complete. The body may nevertheless be
-    /// complete.
+    /// Whether the connection ended or the time expired before the end of the answer. The JSON that had arrived may
+    /// nevertheless be whole.
     ///
     /// If the status is not a success, such a response is treated as a missing answer (``UpstreamAnswer/unknown(_:)``).
     public var isCutOff: Bool
@@ -68,7 +68,7 @@ extension UpstreamResponse {
     var storedBody: [UInt8]? { json ?? (unkeptJSON == nil ? nil : Array("null".utf8)) }
 }
 
-/// Answers whose cause may be the operator's configuration or the mutation (product rule 11).
+/// Answers that do not show whether the operator's configuration or the mutation is the cause (product rule 11).
 extension UpstreamAnswer {
     public var mayNeedOperator: Bool {
         if case .response(let response) = self { response.mayNeedOperator } else { false }
@@ -123,13 +123,14 @@ extension UpstreamResponse {
         return "\(words[..<mark.lowerBound])(Location withheld)\(comma)\(words[end...])"
     }
 
-    /// The text before the first bytes of an answer, at the end of a sentence about the answer.
+    /// The words that introduce the quoted beginning of the body, after a sentence about the answer.
     static let excerptMark = " The body begins with: "
 
-    /// The text before the upstream's own message, at the end of a sentence about the upstream's answer.
+    /// The words that introduce the upstream's quoted message, after a sentence about the answer.
     static let messageMark = ". The upstream's message: "
 
-    /// The sentence about an answer, without the first bytes of the answer and without the upstream's own message.
+    /// The sentence about an answer, without the quoted beginning of the body and without the upstream's quoted
+    /// message.
     static func withoutExcerpt(_ words: String) -> String {
         if let mark = words.range(of: messageMark) {
             return words[..<mark.lowerBound] + " (the upstream's message withheld)"
@@ -138,7 +139,7 @@ extension UpstreamResponse {
         return words[..<mark.lowerBound] + " (beginning of the body withheld)"
     }
 
-    /// Whether a text can be the scheme of a challenge. Error messages may contain only such a text.
+    /// Whether a text can be the scheme of a challenge. Only such a text is quoted in error messages.
     public static func isScheme(_ text: String) -> Bool {
         text.utf8.count <= 40 && HeaderField.isName(text)
     }
@@ -209,7 +210,8 @@ extension UpstreamResponse {
         }
     }
 
-    /// Keeps the `ETag` if it can be sent back in `If-Match`. Two different values do not identify a state.
+    /// Keeps the `ETag` if it can be sent back in `If-Match`. If the header has different values, none is kept, because
+    /// they do not identify one state.
     ///
     /// - Parameter values: the values of the header, in their order.
     public mutating func keepETag(_ values: [String]) {

@@ -149,9 +149,9 @@ extension Set where Element == ByteExactString {
         insert(ByteExactString(text))
     }
 
-    /// This initializer is used only if the context requires exact texts.
+    /// This initializer is used only if the context requires a set of ``ByteExactString``.
     ///
-    /// Without such a context, `Set(texts)` is a set of strings.
+    /// Without such a context, `Set(texts)` is a set of `String`.
     @_disfavoredOverload
     @inlinable
     public init(_ texts: some Sequence<String>) { self.init(texts.lazy.map { ByteExactString($0) }) }

@@ -141,7 +141,7 @@ extension EntityWrite {
 
     /// The client id with which other devices can identify the new entity of a create.
     ///
-    /// Nil for other operations, and for a local id, because it has no meaning on other devices.
+    /// Nil for other operations, and for a local id, because a local id has no meaning on other devices.
     public var createdClientID: UUID? {
         guard operation == .create, case .id(let id)? = entity.client else { return nil }
         return id

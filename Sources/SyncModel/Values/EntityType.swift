@@ -56,8 +56,8 @@ public struct EntityType: Sendable, Hashable {
     /// Whether entities of the type can grant channels.
     public var makesGrants: Bool { visibility == .channels && !channels.grants.isEmpty }
 
-    /// Whether a mutation is sent to the upstream only if its user may write to the entity's channels, and only by a
-    /// route.
+    /// Whether the gateway sends a mutation to the upstream only by a route, and only if the user may write to the
+    /// entity's channels.
     public var isCheckedBeforeSending: Bool { isForwarded && visibility == .channels && checksChannels }
 
     /// The rules of a type with channels; nil for a type without channels.
@@ -71,8 +71,8 @@ public struct EntityType: Sendable, Hashable {
     /// Creates an unknown type at its first use (product rule 16).
     ///
     /// The id space of the type is `mapped`. With an upstream, the type is forwarded, and each entity is visible only
-    /// to its user. Without an upstream, the type is in the built-in store, and its entities are visible to all users
-    /// of the organization.
+    /// to its creator. Without an upstream, the type is in the built-in store, and its entities are visible to all
+    /// users of the organization.
     public init(firstUseOf name: String, hasUpstream: Bool) {
         self.init(
             name: name,

@@ -5,7 +5,7 @@ import JSONText
 public struct LaneCursor<Reading: LaneReading>: Sendable, Hashable {
     /// The feed's epoch, which a purge or a restore changes.
     public var epoch: Int64
-    /// The reader's additional data, as a number that is not negative.
+    /// Further data of the cursor, as a number of at least 0: a position of the feed, or a filter.
     private var memo: Reading.Memo
     public var place: LanePlace
 
@@ -93,7 +93,7 @@ public struct LanePlace: Sendable, Hashable {
         }
     }
 
-    /// The form of the place within a cursor, where it is always the last part.
+    /// The form of the place within a cursor. The place is always the last part of a cursor.
     var text: String {
         let change = String(change, radix: 36)
         return switch last {
@@ -135,7 +135,7 @@ public enum LaneEpoch {
     }
 }
 
-/// The part of a reader's cursor that does not describe its place in the lane.
+/// The part of a cursor that does not describe the reader's place in the lane.
 public protocol LaneReading {
     associatedtype Memo: FixedWidthInteger & Sendable
 

@@ -30,7 +30,7 @@ public enum MutationStatus: String, Sendable, Hashable, CaseIterable {
 
     /// Whether the status is settled.
     ///
-    /// A `wait` ends when each mutation is settled, or is blocked by a settled mutation.
+    /// A push with `wait` returns when each of its mutations is settled, or is blocked by a settled mutation.
     public var isSettled: Bool {
         switch self {
         case .succeeded, .discarded, .failed, .conflict, .rejected: true

@@ -50,7 +50,7 @@ public struct OrganizationSettings: Sendable, Hashable {
     public var onConflict: FailurePolicy = .halt
     /// The strategy of mutations that specify no strategy.
     public var conflictResolution: ConflictResolution = .manual
-    /// The age of a mutation's `created_at` after which the mutation is stale, in days from 1 to 3,650.
+    /// The age above which a mutation is stale, in days from 1 to 3,650. The age is counted from `created_at`.
     public var staleAfterDays = 14
     /// The maximum number of requests of the organization per second, from 1 to 1,000,000; nil without a limit.
     public var requestsPerSecond: Int64?

@@ -96,9 +96,9 @@ package enum PercentEncoding {
         return output
     }
 
-    /// The text, decoded repeatedly until it has no escapes.
+    /// The result of decoding the text repeatedly until it has no escapes.
     ///
-    /// A single pass is sufficient, because it also decodes the escapes that arise from decoded bytes.
+    /// The method reads the text only once, because it immediately decodes the escapes that arise from decoded bytes.
     package static func fullyDecoded(_ text: some Sequence<UInt8>) -> [UInt8] {
         var output: [UInt8] = []
         for byte in text {

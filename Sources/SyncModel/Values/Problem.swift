@@ -13,7 +13,7 @@ public struct Problem: Error, Sendable, Hashable {
     public var omittedErrors = 0
     /// The watermark that the server has stored. Set only for `sequence_gap`.
     public var expected: Int64?
-    /// The path at which the client starts again. Set only for `cursor_expired`.
+    /// The path of the request with which the client starts again. Set only for `cursor_expired`.
     public var snapshot: String?
     /// The entity with which the mutation is in conflict, as JSON; nil if the caller must not see the entity.
     public var current: [UInt8]?
@@ -22,7 +22,8 @@ public struct Problem: Error, Sendable, Hashable {
     /// If several mutations of a push are in conflict about the same large document, only the first of these mutations
     /// stores the document.
     public var isCurrentOmitted = false
-    /// The id of the entity with which a create is in conflict; nil if the upstream's answer does not identify it.
+    /// The id of the entity with which a create is in conflict; nil if the upstream's answer does not identify the
+    /// entity.
     public var existingID: ServerID?
     /// The number of seconds after which to retry, for the `Retry-After` header.
     public var retryAfter: Int?
@@ -92,8 +93,8 @@ extension Problem {
         return Problem(.validationFailed, pointer: pointer, rule: Rule.deviceLimit, detail)
     }
 
-    /// The problem while a gateway of an older version runs. The older gateway lacks a feature, and would undo the
-    /// feature's effects.
+    /// The problem of a request that needs a feature which a running gateway of an older version lacks. The older
+    /// gateway would undo the feature's effects.
     ///
     /// A client need not repeat the request, because an operator must first update the older gateway.
     public static func oldGateway(without feature: String, pointer: String = "", rule: String) -> Problem {
@@ -230,7 +231,7 @@ struct EntryErrors {
     /// Whether further errors are only counted.
     var isFull: Bool { listed.count >= limit }
 
-    /// Adds an error. Its text is not made if the list is full.
+    /// Adds an error. If the list is full, the error is only counted, and its text is not created.
     mutating func append(_ error: @autoclosure () -> ProblemDetail) {
         if isFull { omitted += 1 } else { listed.append(error()) }
     }

@@ -132,7 +132,8 @@ public enum Rule {
     public static let unknownMember = "member_unknown"
     /// A member occurs twice.
     public static let duplicateMember = "member_duplicate"
-    /// A member has another JSON type than required, or is unknown.
+    /// A member has another JSON type than required, is not allowed in this object, or is not one of the allowed
+    /// values.
     public static let memberType = "member_type"
     /// A number, text or list is outside of its bounds.
     public static let range = "member_range"

@@ -74,7 +74,7 @@ extension Timestamp {
         guard reader.isAtEnd else { return nil }
         let days = Timestamp.daysSinceEpoch(year: year, month: month, day: day)
         let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second - offsetMinutes * 60
-        // in UTC, the time may be in a year that cannot be written
+        // after the conversion to UTC, the time may be in a year that cannot be written
         guard (Timestamp.firstSecond...Timestamp.lastSecond).contains(seconds) else { return nil }
         self.init(microseconds: Int64(seconds) * 1_000_000 + Int64(micros))
     }

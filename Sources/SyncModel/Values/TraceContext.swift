@@ -16,7 +16,7 @@ public struct TraceContext: Sendable, Hashable {
         self.init(traceID: Self.randomID(), spanID: Self.randomID(), isSampled: sampled)
     }
 
-    /// Creates the trace of an action without a trace from a caller.
+    /// Creates the trace of an action that no caller's trace includes.
     ///
     /// The trace id is the action's own id. Therefore the trace can be found from the action, and the action from the
     /// trace. The trace is not sampled. The same id always produces the same trace context.

@@ -32,7 +32,7 @@ extension Administration {
         }
     }
 
-    /// Replaces an organization's external ids. The connection must have locked the organization's row.
+    /// Replaces an organization's external ids. The connection's transaction must have locked the organization's row.
     ///
     /// - Throws: `external_id_taken`, `validation_failed`.
     static func write(
@@ -92,7 +92,7 @@ extension Administration {
 
     /// Serializes changes of external ids, so that two changes that swap ids do not deadlock.
     ///
-    /// Readers do not wait for this lock. The organization's row must be locked before it.
+    /// Readers do not wait for this lock. The organization's row must be locked before this lock is taken.
     static let lockExternalIDsStatement = Statement(
         "external_ids_lock",
         "LOCK TABLE external_ids IN SHARE ROW EXCLUSIVE MODE"

@@ -37,10 +37,11 @@ extension Administration {
         }
     }
 
-    /// The maximum number of rows that are counted in each table. The number is for people and need not be exact.
+    /// The maximum number of rows that are counted in each table. The counts are for people and need not be exact.
     package static let extentLimit: Int64 = 1_000_000
 
-    /// Returns the tables with rows that a purge of an organization would delete, the largest first.
+    /// Returns the tables with rows that a purge of an organization would delete. The table with the most rows comes
+    /// first.
     ///
     /// Rows are counted up to ``extentLimit`` in each table. Tables without rows are omitted.
     package func extent(of id: UUID) async throws(Problem) -> [(table: String, rows: Int64)] {

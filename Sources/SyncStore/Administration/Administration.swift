@@ -44,7 +44,7 @@ package struct Administration: Sendable {
     /// Returns a page of organizations whose name or id matches a text, ordered by id.
     ///
     /// An organization matches if its name contains the text, ignoring case, or if its id begins with the text. A page
-    /// reads a limited number of organizations. Therefore it can be short or empty although further organizations
+    /// reads a limited number of organizations. Therefore the page can be short or empty although further organizations
     /// match.
     package func organizations(
         like text: String,
@@ -192,8 +192,8 @@ package struct Administration: Sendable {
 
     /// Returns up to `limit` organizations after `after` that match `text`.
     ///
-    /// The statement reads at most `scan` organizations. Each row also contains the number of read organizations, and
-    /// the last of them.
+    /// The statement reads at most `scan` organizations. Each row also contains the number of organizations that were
+    /// read, and the last of these organizations.
     static let searchStatement = Statement(
         "organizations_search",
         ["after", "scan", "text", "limit"],
@@ -339,7 +339,8 @@ package struct OrganizationRow: Sendable {
 
 /// A change of an organization, or the description of a new organization.
 ///
-/// In an existing organization, a nil member keeps the present value. In a new organization, it sets the default.
+/// In an existing organization, a nil member keeps the present value. In a new organization, a nil member means the
+/// default.
 package struct OrganizationUpdate: Sendable {
     /// The name, 1 to 200 characters.
     package var name: String?

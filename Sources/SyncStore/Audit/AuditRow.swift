@@ -71,7 +71,7 @@ package struct AuditFilter: Sendable {
     package var organization: UUID?
     package var actor: String?
     package var action: String?
-    /// The beginning of the period, to the millisecond.
+    /// The beginning of the period, in whole milliseconds.
     package var since: Timestamp?
     /// The end of the period, exclusive.
     package var until: Timestamp?

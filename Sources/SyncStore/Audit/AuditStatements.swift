@@ -3,7 +3,7 @@ import SyncModel
 
 /// The statements of the audit log.
 ///
-/// An erased user is recorded as a hash. The rule also applies to users who are erased after the action.
+/// An erased user is recorded as a hash, even if the user is erased after the action.
 package enum AuditStatements {
     private static func hash(_ user: String) -> String {
         "sha256(uuid_send(:organization::uuid) || uuid_send(\(user)::uuid))"
@@ -69,7 +69,7 @@ package enum AuditStatements {
 
     /// Reads a limited number of rows by the index, and returns the rows that match.
     ///
-    /// The limit applies to the rows that are read. Therefore it also limits a search for rare actions.
+    /// The limit applies to the rows that are read. Therefore a search for rare actions is also limited.
     private static func reading(_ name: String, _ key: [String], of organization: String) -> Statement {
         Statement(
             name,

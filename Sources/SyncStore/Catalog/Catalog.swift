@@ -20,9 +20,9 @@ package final class Catalog: Sendable {
     /// The interval, in seconds, at which the gateway checks whether the caller of a waiting request may still be
     /// served.
     package static let waitSeconds: Double = 2
-    /// The time in seconds after which no gateway still uses the state before a change of an organization or a user.
+    /// The time in seconds within which every gateway stops using the earlier state of a changed organization or user.
     ///
-    /// The time also covers requests that wait for changes.
+    /// This also applies to requests that wait for changes.
     package static let settlingSeconds = lifetimeSeconds + waitSeconds + 1
     /// The maximum number of cached organizations. If it is exceeded, the cache is cleared.
     static let capacity = 20_000

@@ -255,9 +255,9 @@ final class CatalogReader: Sendable {
 
 /// Looks up rows by key for many concurrent callers.
 ///
-/// Keys that are requested during a look-up are collected, and the next look-up finds all of them. Therefore any number
-/// of requests with invented keys costs one statement for each round trip. These requests delay neither the database
-/// nor a caller with a valid key.
+/// Keys that are requested during a look-up are collected, and the next look-up finds all of them. Therefore only one
+/// statement runs at a time, even if many requests have invented keys. These requests delay neither the database nor a
+/// caller with a valid key.
 ///
 /// The number of waiting callers needs no limit, because each caller has its own connection, and connections are
 /// limited.

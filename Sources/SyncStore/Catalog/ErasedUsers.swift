@@ -23,7 +23,7 @@ package struct ErasedUsers: Sendable {
 
     // MARK: - Reading
 
-    /// Reads the erasures of organizations that began after `since` or are in progress.
+    /// Reads organizations' erasures that began after `since` or are in progress.
     ///
     /// If an organization has ever erased a user, the result has at least one row for it.
     static let statement = Statement(
@@ -44,7 +44,7 @@ package struct ErasedUsers: Sendable {
         """
     )
 
-    /// Reads whether one user (`user_hash`: the hash) is erased.
+    /// Reads whether the user with the hash `user_hash` is erased.
     static let lookUp = Statement(
         "catalog_user_erased",
         ["organization", "user_hash"],
@@ -104,7 +104,7 @@ package struct UserJoins: Sendable {
 
     /// The users into whom others were joined, by joined user.
     private var targets: [UUID: UUID] = [:]
-    /// The users who are being joined, with the times at which their joins end.
+    /// The users who are being joined, with the times until which their requests are refused.
     private var closed: [UUID: Timestamp] = [:]
 
     package init() {}

@@ -35,7 +35,7 @@ package struct ChannelEvaluation: Sendable {
 
     /// The effects that an evaluation under other settings would have.
     package struct Preview: Sendable {
-        /// The number of living entities of the type.
+        /// The number of the type's entities that are not deleted.
         package var entities: BoundedCount
         package var examined = 0
         /// The number of examined entities that would enter or leave channels.
@@ -114,15 +114,16 @@ package struct ChannelEvaluation: Sendable {
         }
     }
 
-    /// Evaluates the first of some entities whose owner changes, in the transaction that changes it.
+    /// Evaluates the first of the given entities, in the transaction that changes their owner.
     ///
-    /// The transaction has locked the entities, but has not yet raised the feed, because documents are read here. At
-    /// most one step's work is done. Documents that cannot be decrypted are not evaluated.
+    /// The transaction has locked the entities. It has not yet raised and thereby locked the feed, because this method
+    /// reads documents. The method does at most the work of one step. Documents that cannot be decrypted are not
+    /// evaluated.
     ///
     /// - Parameters:
     ///   - types: the organization's types, read before the transaction.
     ///   - change: the former and the new owner, if the transaction writes the new owner later.
-    /// - Returns: the number of keys from the start that need no further evaluation, at least one.
+    /// - Returns: the number of keys, counted from the start, that need no further evaluation; at least 1.
     package func evaluate(
         _ keys: [EntityKey],
         ofChangedOwnersIn organization: UUID,
@@ -141,7 +142,7 @@ package struct ChannelEvaluation: Sendable {
         return examined < places.count ? places[examined] : keys.count
     }
 
-    /// Evaluates the first of some entities of an organization, up to the bounds of a step.
+    /// Evaluates the first of the given entities, up to the bounds of a step.
     ///
     /// Tombstones are evaluated only if they were written when the type had no channels: they leave the channel that
     /// represents the type's former visibility, so that devices that saw the entities get `removed`.
@@ -218,7 +219,7 @@ package struct ChannelEvaluation: Sendable {
         }
     }
 
-    /// Returns the first keys of a page, up to the first entity whose document is beyond the limit of bytes.
+    /// Returns the first keys of a page, before the first entity whose document exceeds the read limit.
     private static func read(
         _ keys: ArraySlice<EntityRows.Key>,
         _ tables: [UUID: EntityTable]
@@ -257,7 +258,7 @@ package struct ChannelEvaluation: Sendable {
 
     // MARK: - Previews
 
-    /// The number of living entities of a type, counted up to a limit.
+    /// The number of a type's entities that are not deleted, counted up to a limit.
     package func count(of type: String, in organization: UUID) async throws(Problem) -> BoundedCount {
         do {
             let query = Self.count(organization: organization, type: type, limit: BoundedCount.limit + 1)

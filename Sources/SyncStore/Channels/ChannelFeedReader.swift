@@ -125,7 +125,7 @@ package final class ChannelFeedReader: Sendable {
     private static func query(_ request: FeedRequest, _ pull: ChannelPull, asOf position: Int64) -> Query {
         let channels = pull.channels
         // `room` is the maximum number of rows that are read from each channel: one and a half times the number of rows
-        // that each channel would have on a full page if all had equally many. A scan has its own limit.
+        // that each channel would have on a full page if all channels had equally many rows. A scan has its own limit.
         let scans = scansFeed(pull, channels.count, asOf: position)
         let average = max(1, request.limit * 3 / 2 / max(1, channels.count) + 1)
         let room = scans ? scanRows(channels.count) : min(request.limit, average)

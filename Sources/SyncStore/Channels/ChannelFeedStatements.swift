@@ -47,8 +47,8 @@ enum ChannelFeedStatements {
     /// Reads the same rows as ``merge`` from all changes after a position.
     ///
     /// The statement is used for a user of many channels, if there are few changes after the cursor. The channels are
-    /// compared by an expression, `(x IN (SELECT …)) IS TRUE`. PostgreSQL evaluates its subquery with a hash table, even
-    /// if hash joins are disabled.
+    /// compared by an expression, `(x IN (SELECT …)) IS TRUE`. PostgreSQL evaluates the subquery with a hash table,
+    /// even if hash joins are disabled.
     static let scan = statement(
         "changes_scan_of_channels",
         bounds: """

@@ -3,9 +3,9 @@ import SyncModel
 
 /// The statements on stays and grants. A stay is the time that an entity spends in a channel.
 ///
-/// The writing statements run after the feed is raised, because the feed's counter determines their positions. Grants
-/// begin and end at the last position of their transaction, and stays begin there. Therefore a grant and a stay overlap
-/// only if a user could see the entity after a commit.
+/// The writing statements run after the feed is raised, because the feed's counter determines the positions that they
+/// write. Grants begin and end at the last position of their transaction, and stays begin there. Therefore a grant and
+/// a stay overlap only if a user could see the entity after a commit.
 package enum ChannelStatements {
     private static let (stays, sources, grants) = (StayRow.columns, GrantSourceRow.columns, GrantRow.columns)
 

@@ -5,8 +5,9 @@ import Synchronization
 
 /// Grants users the channels that their tokens name (product rule 26).
 ///
-/// Only the newest token from an issuer determines a user's channels. Otherwise two devices with tokens of different
-/// ages would grant and revoke the same channels in turn. A token whose channels were already applied needs no query.
+/// Only the newest token from an issuer determines a user's channels. If older tokens had an effect, two devices with
+/// tokens of different ages would alternately grant and revoke the same channels. A token whose channels were already
+/// applied needs no query.
 package final class TokenGrants: Sendable {
     private struct Key: Hashable {
         let user: LaneKey
@@ -163,7 +164,7 @@ package final class TokenGrants: Sendable {
         newestText
     )
 
-    /// Reads the newest token and locks it. The lock excludes a renewal, which does not lock the feed.
+    /// Reads the newest token and locks it. The lock excludes a concurrent renewal, which does not lock the feed.
     private static let lock = Statement(
         "token_channels_lock",
         ["organization", "user", "source"],

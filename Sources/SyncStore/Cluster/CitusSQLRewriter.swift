@@ -5,24 +5,24 @@ import Synchronization
 /// Rewrites the text of a statement for a cluster that shards by organization (Citus).
 ///
 /// On a cluster, a statement must restrict each table to organizations by parameters alone, so that Citus sends it to
-/// the one server that has these organizations. Plain PostgreSQL does not need these conditions. With them, it would
-/// sort the list of organizations again for each look-up. Therefore only the text for plain PostgreSQL is written by
-/// hand. These rules derive the cluster's text from it:
+/// the one server that has these organizations. Plain PostgreSQL does not need these conditions. With these conditions,
+/// plain PostgreSQL would sort the list of organizations again for each look-up. Therefore only the text for plain
+/// PostgreSQL is written by hand. These rules derive the cluster's text from it:
 ///
 /// 1. If input rows come from `unnest` and a table is joined by `x.organization_id = k.organization_id`, the condition
 ///    `AND x.organization_id = ANY (distinct_organizations($1::uuid[]))` is added. The function lists each organization
 ///    once, because an index look-up goes through the whole list for each row. If the organization is one parameter,
 ///    the condition `AND x.organization_id = $1` is added for joined tables, too.
 /// 2. Inserted rows come from a join of the input with `organizations`, so that Citus finds their server. The join
-///    loses no row, because the organizations exist: a group has locked their rows or their lanes
+///    loses no row, because the organizations exist: the commit group has locked their rows or their lanes
 ///    (``GroupStatements/makeLanes``).
 /// 3. Generic plans are not forced, because a generic plan, which is for all organizations, cannot name the
 ///    server of one organization.
 /// 4. A single row is inserted by `VALUES` (``ofOneRow``). Because this statement needs no other table, the server that
 ///    receives it keeps its plan. That saves half of the cost that the other rules add.
 ///
-/// If no rule applies, the cluster's text is written by hand next to the statement (`Statement.variant`). A test
-/// compares the result of every statement with the cluster's requirements, without a cluster.
+/// If no rule applies, the cluster's text is written by hand next to the statement (`Statement.variant`). A test checks
+/// the rewritten text of every statement against the cluster's requirements. The test needs no cluster.
 struct CitusSQLRewriter {
     private let sql: String
     /// The condition on the column of an organization: `= $1` or `= ANY (…)`.
@@ -210,8 +210,8 @@ extension Query {
     /// Adds an alternative query, which only a Citus cluster receives, for rows of a single organization.
     ///
     /// The alternative is used if all rows are of one organization. It is a statement on one table, with the
-    /// organization as a parameter. The server that receives it keeps its plan. Plain PostgreSQL never receives the
-    /// alternative, because it could choose to read the whole table.
+    /// organization as a parameter. The server that receives the alternative keeps its plan. Plain PostgreSQL never
+    /// receives the alternative, because it could choose to read the whole table.
     ///
     /// - Parameters:
     ///   - rows: the rows that the query requests.

@@ -6,8 +6,9 @@ import Synchronization
 
 /// A cluster of PostgreSQL servers that shards by organization (Citus).
 ///
-/// This type stores the known facts about the cluster. Each connection detects them when it opens, because a database
-/// can be moved to a cluster, or become reachable, after the gateway has started.
+/// It stores whether the last connection detected a cluster, and the state of the cluster's servers. Each connection
+/// detects the cluster when it opens, because the database can be moved to a cluster, or become reachable, after the
+/// gateway has started.
 package final class Cluster: Sendable {
     private let seen = Atomic(false)
     private let translations = RewriteCache()
@@ -49,17 +50,17 @@ package final class Cluster: Sendable {
 
     /// The settings of a session.
     ///
-    /// PostgreSQL makes a plan for each execution, because a generic plan, which is for all organizations, cannot name
-    /// the server of one organization. The connection timeout is shorter than the default, because other servers would
-    /// try for 30 seconds to connect to a server that hangs, and their statements cannot be cancelled in that time.
+    /// PostgreSQL makes a plan for each execution, because a generic plan is for all organizations, and so cannot be
+    /// sent to the server of one organization. By default, a server tries for 30 seconds to connect to another server
+    /// that hangs, and the statement cannot be cancelled in that time. Therefore the connection timeout is shorter.
     static let settings = [("plan_cache_mode", "auto"), ("citus.node_connection_timeout", "2s")]
 
     /// Detects that a shard moved while a transaction ran.
     ///
-    /// If the first changing statement of a transaction waits until a shard was copied, it continues in the copy. But
-    /// the statement cannot read the copy's rows yet. Therefore it changes no row, and reports no error (Citus 13.2, if
-    /// the copy is on the server that the session is connected to). For this reason, a transaction is repeated if any
-    /// shard has moved since the transaction began.
+    /// The first changing statement of a transaction may have to wait until a move has copied the shard. The statement
+    /// then continues in the copy, but cannot read the copy's rows yet. Therefore the statement changes no row, and
+    /// reports no error (Citus 13.2, if the copy is on the server that the session is connected to). For this reason, a
+    /// transaction is repeated if any shard has moved since the transaction began.
     static let transactionGuard = Dialect.TransactionGuard(
         before: Statement("cluster_note_places", "SELECT set_config('sluice.places', \(places), true)"),
         verify: Statement(
@@ -81,7 +82,8 @@ package final class Cluster: Sendable {
     /// The text of a statement on a cluster.
     package static func text(of statement: Statement) -> String { CitusSQLRewriter(statement).ofRows }
 
-    /// Divides rows of several organizations, for statements outside groups.
+    /// Divides rows of several organizations into parts, each for one statement. Committers' groups do not use this
+    /// method.
     ///
     /// On plain PostgreSQL, all rows are one part. On a cluster, each organization has its own part, because
     /// organizations can be on different servers.

@@ -5,9 +5,10 @@ import Synchronization
 
 /// The known state of a cluster's servers, some seconds old (``ClusterStatsCollector``).
 ///
-/// The state is only a hint that saves work and waiting. If a group is committed over a connection to the server that
-/// has its shard, it is planned and executed on this server. Through another server, the group's values are converted
-/// to text and back. If a shard has moved after the poll, the only cost is this conversion.
+/// The state is only a hint that saves work and waiting. If a committer sends a group of writes directly to the server
+/// that has the group's shard, the group is planned and executed there. If the group is sent through another server,
+/// that server converts the group's values to text and back. If a shard has moved after the poll, the only cost is this
+/// conversion.
 package final class ClusterServers: Sendable {
     /// A server, from the view of the connected server.
     package struct Server: Sendable {
@@ -87,9 +88,9 @@ package final class ClusterServers: Sendable {
         throw PostgresError(.unavailable, message, statement: statement.name)
     }
 
-    /// Whether any server did not answer the last poll.
+    /// Whether the last poll found a failure that a further poll must confirm.
     ///
-    /// That server is polled again before it is considered unavailable.
+    /// Either a server did not answer, or a server's catalog did not list the connected server as a member.
     var isInDoubt: Bool {
         state.withLock { state in
             state.misses.values.contains { $0 < Self.maxAttempts } || 1..<Self.maxAttempts ~= state.disownings
@@ -138,7 +139,7 @@ package final class ClusterServers: Sendable {
         state.withLock { state in (state.servers, state.misses) = ([], [:]) }
     }
 
-    /// Returns the routing of groups to servers. It logs each server to which no group can be sent directly.
+    /// Returns the routing of groups to servers. The routing logs each server that cannot be reached directly.
     func routes(_ logger: Logger) -> ShardRouting {
         ShardRouting(to: address(of:)) { server, error in
             logger.warning(
@@ -178,7 +179,8 @@ extension ClusterServers {
         """
     )
 
-    /// Queries one server. Each server has its own query, because a server that hangs uses up the statement's time.
+    /// Queries one server. Each server has its own query, because one server that hangs can use up the whole timeout of
+    /// a statement.
     ///
     /// The result also shows whether the catalog of the queried server lists the connected server as a member of the
     /// cluster. The catalog of a removed server is no longer updated.

@@ -48,7 +48,8 @@ package enum Distribution {
         "SELECT e.extversion FROM pg_extension e WHERE e.extname = 'citus'"
     )
 
-    /// Used only if the extension is installed, because plain PostgreSQL lacks these tables.
+    /// Used only if the extension is installed, because plain PostgreSQL lacks the catalog tables that this statement
+    /// reads.
     private static let serversStatement = Statement(
         "cluster_servers",
         """

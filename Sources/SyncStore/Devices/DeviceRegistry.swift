@@ -59,7 +59,7 @@ package struct DeviceRegistry: Sendable {
                 return (false, try row(device, next, found))
             }
         } catch let missing as NoLane {
-            // the reason is read after the transaction has ended, because otherwise the read would require a second
+            // the reason is read only after the transaction has ended, because a read before that would need a second
             // connection
             throw await catalog.reasonForNoLane(of: missing.owner, taking: "devices")
         } catch {

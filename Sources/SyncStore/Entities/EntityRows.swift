@@ -123,7 +123,7 @@ package enum EntityRows {
     /// The query that reads entities by their server ids, without waiting for row locks.
     package static func find(at entities: [Key]) -> Query { query(EntityStatements.lookAtEntities, entities) }
 
-    /// The query that locks or reads entities, with documents up to a number of bytes.
+    /// The query that locks or reads entities. It omits documents beyond a number of bytes.
     ///
     /// Load the result with ``loadBounded(_:hasTargets:into:_:)``.
     static func query(_ access: GroupReader.Access, _ entities: [Key], documentBytes: Int) -> Query {
@@ -142,13 +142,13 @@ package enum EntityRows {
         return parameters
     }
 
-    /// The columns for the statement that raises each organization's feed.
+    /// The columns for ``EntityStatements/raiseFeeds``: each organization, and the number of its writes.
     static let raises = Columns<Writes>(
         .value("organization_id") { $0.organization },
         .value("writes") { Int64($0.writes.count) }
     )
 
-    /// The query that raises the feeds of the changed organizations.
+    /// The query that raises the position counters of the changed organizations' feeds.
     ///
     /// A transaction takes the locks of feeds after all other locks.
     static func raiseFeeds(_ changes: [Writes]) -> Query { raises.query(EntityStatements.raiseFeeds, changes) }
@@ -161,8 +161,8 @@ package enum EntityRows {
         try lacking.check()
     }
 
-    /// The queries that write entities. The feeds must be raised first, because the entities get the feeds' last
-    /// positions.
+    /// The queries that write entities. Run ``raiseFeeds(_:)`` first, because the entities get the last positions of
+    /// the raised feeds.
     static func write(_ changes: [Writes], now: Timestamp, _ seals: SealTable) throws(SealError) -> [Query] {
         var rows = changes.flatMap { organization, writes in
             writes.enumerated().map { place, write in
@@ -278,10 +278,11 @@ package enum MappingNeed {
     /// Uses are recorded once a day, and the clocks of gateways may differ.
     private static let tolerance = Int(MappingUse.precision) + 3_600
 
-    /// SQL for whether all idempotency records of a mapping's user were accepted after the last use of the mapping `i`.
+    /// SQL for whether a mapping `i` was last used before all idempotency records of its user were accepted.
     ///
-    /// While the entity or its tombstone exists, each mutation that names the server id is a use, because a repeat can
-    /// name the client id instead. Therefore the deletion of a tombstone records a use.
+    /// While the entity or its tombstone exists, each mutation that names the server id is also a use of the mapping,
+    /// because a repeat can name the client id instead. These uses are not recorded one by one. Instead, the deletion
+    /// of a tombstone records a use.
     ///
     /// A user's mutations have positions in the order of acceptance. Therefore the first mutations show the age of the
     /// oldest record. A join moves mutations to later positions, and records a use of their mappings

@@ -2,15 +2,18 @@ import Postgres
 
 /// The statements that lock, read and write entities.
 ///
-/// Pushes, outcomes and settling use these statements.
+/// Groups of pushes, groups of lane steps, and settling use these statements. A group consists of the jobs that a
+/// committer executes in one transaction.
 enum EntityStatements {
-    /// Locks the entities that the group names, by server id or by a mapped client id.
+    /// Locks the entities that a group names, by server id or by a mapped client id.
     static let lockEntities = Statement("group_lock_entities", names, reading(fence: "FOR UPDATE"))
 
     /// Reads the entities of ``lockEntities`` without waiting for row locks.
     static let lookAtEntities = Statement("group_look_at_entities", names, reading(fence: "OFFSET 0"))
 
-    /// Locks the entities that pushes name, with documents up to a number of bytes.
+    /// Locks the entities that pushes name, and reads their documents up to a number of bytes.
+    ///
+    /// Further documents are omitted.
     static let lockBounded = Statement(
         "push_lock_entities",
         names + ["bytes"],
@@ -26,8 +29,8 @@ enum EntityStatements {
 
     /// Locks the entities of ``lockBounded``, and entities that are named by a device's local id.
     ///
-    /// Only groups that name local ids use this statement, because starting a plan has a cost for every partition of
-    /// every table.
+    /// Only groups that name local ids use this statement. It also reads `local_ids`, and each further table adds a
+    /// cost for each of its partitions to the start of the plan.
     static let lockOwnEntities = Statement(
         "push_lock_own_entities",
         names + own.inputs + ["bytes"],
@@ -44,7 +47,7 @@ enum EntityStatements {
     /// Locks entities that are written, and the entities to which they refer.
     ///
     /// The documents of the entities that are only referred to are not read. All entities are locked in one order, so
-    /// that no two groups wait for each other.
+    /// that two groups never wait for each other.
     static let lockRelated = Statement(
         "group_lock_related_entities",
         relatedNames + ["bytes"],
@@ -58,10 +61,11 @@ enum EntityStatements {
         bounded(related(fence: "OFFSET 0"), more: ", q.is_target")
     )
 
-    /// Adds a maximum number of bytes of documents to a statement, as its last parameter.
+    /// Limits the bytes of documents that a statement reads. The limit is the statement's last parameter.
     ///
-    /// The documents are in key order, because `sql` reads them in this order, and sorting them again would slow down
-    /// pushes. The size of an omitted document may be its stored size (``RowBytes``).
+    /// The limit counts documents in key order, because `sql` reads them in this order, and sorting them again would
+    /// slow down pushes. For an omitted document, `bytes` may be the compressed size in the table instead of the length
+    /// of the text (``RowBytes``).
     private static func bounded(_ sql: String, more: String = "") -> String {
         let document = "CASE WHEN q.bytes_to - q.bytes < :bytes::int8 THEN q.document END"
         let rows = RowBytes.Rows(table: "found", columns: ["document"], limit: ":bytes::int8")
@@ -208,8 +212,9 @@ enum EntityStatements {
 
     /// Inserts new entities.
     ///
-    /// The entities get the last positions of the raised feed, in the order of execution. If another replica has
-    /// inserted an id since the read, the primary key is violated, and the group is planned again.
+    /// The entities get the last positions of the raised feed, in the order of execution. If another replica inserts an
+    /// entity with the same id after the group has read the entities, the primary key is violated, and the group is
+    /// planned again.
     static let makeEntities = Statement(
         "group_make_entities",
         EntityRow.columns.inputs + ["now"],

@@ -41,9 +41,9 @@ package enum ReferenceRows {
         EntityRows.keys.query(dropStatement, entities)
     }
 
-    /// The query that finds the referrers of entities of one organization that may be deleted.
+    /// The query that finds, in one organization, the referrers of the entities that may be deleted.
     ///
-    /// The query also finds the referrers of entities that a cascade may delete.
+    /// It also finds the referrers of the entities that a cascade may delete with them.
     static func find(_ deleted: [EntityKey], of organization: UUID, _ relations: EntityRelations) -> Query {
         let cascading = relations.cascading
         return Query(
@@ -90,8 +90,8 @@ package enum ReferenceRows {
         """
     )
 
-    /// The search follows each reference once, so that it ends even if references form a cycle. The limits bound the
-    /// number of rows that are read, for each entity and in total.
+    /// The search follows each reference once, so that it ends even if references form a cycle. Two limits bound the
+    /// number of rows that are read: one for each entity, and one in total.
     static let findStatement = Statement(
         "entity_references_find",
         ["organization", "types", "ids", "cascading_types", "cascading_members", "limit"],

@@ -3,7 +3,7 @@ import GroupCommit
 import Postgres
 import SyncModel
 
-/// Reads the referrers of entities that a group may delete: the entities with a reference to one of them.
+/// Reads the entities that refer to an entity which a committer's group may delete (the referrers).
 ///
 /// The reader needs two more round trips, but only if relations can lead to the deleted entities. The group has already
 /// locked the entities that it may delete, and a write of a reference locks the entity to which the reference leads.
@@ -75,7 +75,7 @@ struct ReferrerReader {
         try zip(deletions, results).map { try ReferenceRows.read($1, of: $0.entities) }
     }
 
-    /// Returns the referrers that were not read yet, or without their documents, in key order.
+    /// Returns, in key order, the referrers that were not read yet, or that were read without their documents.
     private func missing(
         _ referrers: [[EntityKey: FoundReferrers]],
         _ tables: [UUID: EntityTable]

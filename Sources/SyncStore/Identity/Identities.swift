@@ -8,11 +8,11 @@ import Synchronization
 
 /// Finds the users and organizations for the names that issuers use.
 ///
-/// The row of a subject never changes, and is cached until its organization is recreated: an organization can be purged
-/// and created again with the same id, which ``Catalog/onRecreated(_:)`` reports within five seconds. Operators can
-/// change the names of organizations. Therefore names are read again every five seconds.
+/// The row that maps a subject to its user never changes. It is cached until its organization is recreated, which means
+/// purged and then created again with the same id. ``Catalog/onRecreated(_:)`` reports this within five seconds. Names
+/// of organizations are read again after five seconds, because operators can change them.
 package final class Identities: Sendable {
-    /// The time in microseconds for which data are cached that an operator can change.
+    /// The time for which data that an operator can change are cached, in microseconds.
     static let lifetime: Int64 = Catalog.lifetime
     /// The maximum number of cached subjects. Each subject needs about 300 bytes.
     static let subjectCapacity = 50_000
@@ -94,7 +94,7 @@ package final class Identities: Sendable {
 
     /// Returns the user of a subject; nil if the subject has no id yet.
     ///
-    /// - Throws: `user_unknown` for a subject without an id if the organization's operator provisions users;
+    /// - Throws: `user_unknown` if the subject has no id and the organization's operator provisions users;
     ///   `user_erased`.
     package func user(_ subject: Subject, in organization: Organization) async throws(Problem) -> UUID? {
         if let user = cachedUser(subject, in: organization.id) { return user }
@@ -150,7 +150,7 @@ package final class Identities: Sendable {
         state.withLock { $0.users.find(Key(organization: organization, subject: subject)) }
     }
 
-    /// Returns whether Sluice generated a user's id for a subject. Only that subject can use the id.
+    /// Returns whether Sluice generated a user's id for a subject. Only that subject can use such an id.
     ///
     /// Generated ids are UUIDs of version 8.
     package func isMade(_ user: LaneKey) async throws(Problem) -> Bool {
@@ -214,8 +214,9 @@ extension Identities {
 
     /// Returns the queries that assign an id to a subject without an id. The third query reads the subject's id.
     ///
-    /// A concurrent second transaction waits for the commit of the first, and its third query then reads the id of the
-    /// first. The order is safe because each statement reads all data that were committed before the statement began.
+    /// If two transactions run these queries for one subject, the second waits for the commit of the first, and its
+    /// third query reads the id that the first has assigned. This works because each statement reads all data that were
+    /// committed before the statement began.
     package static func make(_ subject: Subject, in organization: UUID, at moment: Timestamp) -> [Query] {
         return [
             makeSalt(for: organization),

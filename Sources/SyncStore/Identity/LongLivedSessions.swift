@@ -27,7 +27,7 @@ package struct LongLivedSessions: Sendable {
     let cluster: Cluster
     let failure: StoreFailure
 
-    /// Returns the callers that may no longer be served, or no longer as this user.
+    /// Returns the callers that may no longer be served, or that may no longer be served as this user.
     ///
     /// The reason is one of these: the organization is not active, or has lost the name in the token; or the user was
     /// excluded, erased or joined into another user.
@@ -58,7 +58,7 @@ package struct LongLivedSessions: Sendable {
         )
     }
 
-    /// An empty text means no name, because names are never empty. Each condition is a subquery that returns a value,
+    /// In `names`, an empty text means that the token has no name. Each condition is a subquery that returns a value,
     /// because with EXISTS the planner would read a whole table.
     private static let statement = Statement(
         "lasting_callers_lost",

@@ -100,7 +100,7 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// Ingests the first events of a batch, as many as one transaction may ingest.
+    /// Ingests the first events of a batch, as many as one transaction can process.
     private func take(_ request: IngestRequest, from bearer: IngestBearer) async throws(Problem)
         -> IngestAnswer
     {
@@ -227,7 +227,7 @@ package final class IngestCommit: Service {
         }
     }
 
-    /// Evaluates the parked events whose requests have outcomes, and the parked events that are due.
+    /// Evaluates the parked events whose requests now have outcomes, and the parked events that are due.
     ///
     /// Repeats this until no such events are found, or all found events remain parked.
     package func release() async {
@@ -282,7 +282,7 @@ package final class IngestCommit: Service {
         try await release(part: entities, limit: Self.releaseLimit / entities.count, of: organization)
     }
 
-    /// Evaluates parked events of some entities, at most `limit` of each.
+    /// Evaluates parked events of some entities, at most `limit` for each entity.
     ///
     /// If the work is too much for one transaction, fewer events are evaluated together. Events that cannot be
     /// evaluated even alone are postponed and logged, and delay no other events.

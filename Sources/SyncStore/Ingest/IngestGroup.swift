@@ -2,7 +2,7 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// One group of batches within its transaction.
+/// A committer's group of batches, in the transaction that ingests them.
 ///
 /// The group locks the entities that the batches name, reads the data for the plans, and writes the changes that the
 /// plans decide.
@@ -13,7 +13,7 @@ struct IngestGroup {
     private let now: Timestamp
     /// Whether a job may use the work budget of a whole transaction (``IngestBounds/part``).
     ///
-    /// The part of the job beyond this budget is left to a later transaction.
+    /// The part of a job that exceeds its budget is left to a later transaction.
     private let takesHeavy: Bool
     private let organizations: [UUID]
     /// The handlers of the results, in the order of the queries after BEGIN.
@@ -158,7 +158,9 @@ struct IngestGroup {
         entities.sorted().map { ($0.organization, $0.key) }
     }
 
-    /// Checks only the owners of new events, because parked events are deleted together with their owner.
+    /// Adds the query that finds erased users among the owners of new events.
+    ///
+    /// The owners of parked events are not checked, because parked events are deleted together with their owner.
     private mutating func addOwners() {
         var owners: Set<LaneKey> = []
         for job in group {
@@ -307,7 +309,8 @@ struct IngestGroup {
         }
     }
 
-    /// The numbers of grants and of stays in channels that the plans have changed so far.
+    /// The counts of the grants, and of the stays (the periods of an entity in a channel), that the plans have changed
+    /// so far.
     private var channelChanges: ChannelChanges {
         states.values.reduce(into: ChannelChanges()) { $0 += $1.entities.channelChanges }
     }

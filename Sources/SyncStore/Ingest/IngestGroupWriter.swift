@@ -2,7 +2,7 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// A group's second round trip: all changes of its plans, and COMMIT.
+/// The second round trip of a group of batches: all changes of the group's plans, and COMMIT.
 struct IngestGroupWriter {
     let seals: SealTable
     let now: Timestamp
@@ -44,8 +44,8 @@ struct IngestGroupWriter {
 
     /// Keeps the record of an event that was received again.
     ///
-    /// A poller receives the unchanged items of a list with each pass. Without their records, it would apply them again
-    /// over later edits.
+    /// A poller receives the unchanged items of a list with each pass. If their records were deleted, these items would
+    /// be applied again, and would overwrite later edits.
     mutating func refresh(_ name: EventName, _ result: IngestResult, receivedAt: Timestamp) {
         guard result != .parked, receivedAt < now.adding(seconds: -Self.refreshSeconds) else { return }
         refreshed.append(TakenEventRow(name: name, result: result, receivedAt: now))

@@ -9,7 +9,7 @@ struct IngestJob: GroupJob {
     enum Task {
         /// Ingests a batch.
         case take(IngestRequest, IngestBearer)
-        /// Evaluates the parked events of some entities again, at most `limit` of each.
+        /// Evaluates the parked events of some entities again, at most `limit` for each entity.
         case release([EntityKey], limit: Int)
     }
 

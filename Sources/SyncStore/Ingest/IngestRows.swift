@@ -132,8 +132,9 @@ struct ParkedEventRow {
 
     /// The stored form of a document, including further properties of its event.
     ///
-    /// An array around the document marks these properties: `[…]` is a shallow patch, and `[…,1]` and `[…,2]` are
-    /// events whose versions start again. Every other document is stored without an array.
+    /// An array around the document marks these properties: `[…]` is a shallow patch. `[…,1]` and `[…,2]` are events
+    /// that can restart the versions of the entity (``IngestEvent/Lineage``). Every other document is stored without an
+    /// array.
     private static func stored(_ event: IngestEvent) -> [UInt8]? {
         guard let document = event.document, event.isShallow || event.lineage != .continues else {
             return event.document

@@ -207,7 +207,7 @@ enum IngestStatements {
                 x.is_used
         """
 
-    /// Reads the latest requests about entities that the gateway sent.
+    /// Reads the latest requests that the gateway sent about each entity.
     static let requests = Statement(
         "ingest_requests",
         keys.inputs,
@@ -307,8 +307,8 @@ enum IngestStatements {
 
     /// Records the ids and outcomes of events.
     ///
-    /// If two replicas ingest the same event at the same moment, the primary key is violated in one of them. This
-    /// replica then reads again.
+    /// If two replicas ingest the same event at the same moment, the primary key is violated in one of them. That
+    /// replica then reads the data again, and plans its group again.
     static let remember = Statement(
         "ingest_remember",
         TakenEventRow.columns.inputs,

@@ -52,7 +52,7 @@ struct IngestWork: GroupTransaction {
         finish(group, steps, feeds)
     }
 
-    /// The owners of the events' documents, as far as the events name them.
+    /// The users whose keys seal the documents of the events.
     private func owners(_ group: [IngestJob], _ entries: [UUID: Catalog.Entry]) -> [LaneKey] {
         group.flatMap { job -> [LaneKey] in
             guard let entry = entries[job.organization] else { return [] }

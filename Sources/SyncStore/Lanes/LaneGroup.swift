@@ -3,7 +3,7 @@ import GroupCommit
 import Postgres
 import SyncModel
 
-/// One group of lane steps within its transaction. The group sends no notifications.
+/// A committer's group of lane steps, in the transaction that runs them. This type sends no notifications.
 ///
 /// The group reads the data for its ``LanePlan``s, and writes the changes that the plans decide.
 struct LaneGroup {
@@ -31,7 +31,8 @@ struct LaneGroup {
     private(set) var woken: Set<ParkedKey> = []
     /// Whether an organization's cached entry is outdated.
     ///
-    /// In that case another replica has registered the type of a head, or created the key that seals a head.
+    /// In that case another replica has registered the type of a head (the next mutation of a lane), or created the key
+    /// that seals a head.
     private(set) var isStale = false
 
     init(
@@ -213,7 +214,7 @@ struct LaneGroup {
         for case let plan? in plans { plan.settle(&entities, makeID) }
     }
 
-    /// The numbers of grants and of stays in channels that the outcomes change.
+    /// The counts of the grants, and of the stays (the periods of an entity in a channel), that the outcomes change.
     var channelChanges: ChannelChanges { entities.values.reduce(into: ChannelChanges()) { $0 += $1.channelChanges } }
 
     /// The queries that write outcomes, and then read the next heads.
@@ -275,7 +276,7 @@ struct LaneGroup {
             guard let waiting = waiting[organization] else { continue }
             for outcome in plan.outcomes {
                 let entity = outcome.mutation.entity
-                // until its outcome contains the entity's id, a create can concern any entity of its type
+                // until the outcome of a create contains the entity's id, the create can concern any entity of its type
                 for key in waiting where key.type == entity.type && entity.serverID.map({ $0.text == key.id }) ?? true {
                     woken.insert(ParkedKey(organization: organization, entity: key))
                 }

@@ -50,8 +50,10 @@ package enum LaneRows {
         )
     }
 
-    /// SQL that is true for each pending mutation and each mutation in flight, so that the index `runnable_mutations`
-    /// is used. The index does not contain the mutations that wait for other mutations or for a person.
+    /// SQL for whether a mutation is pending or in flight.
+    ///
+    /// With this condition, PostgreSQL can use the index `runnable_mutations`, which does not contain the mutations
+    /// that wait for other mutations or for a person.
     package static func isRunnable(_ table: String) -> String {
         "\(table).blocked_on IS NULL AND \(table).stuck_at IS NULL AND \(table).synced_at IS NULL"
     }

@@ -11,7 +11,7 @@ enum LaneStatements {
     static let unblockLimit = 1_000
     /// The cost of releasing one mutation, in look-ups, without the look-ups of its dependencies.
     static let releaseCost = 8
-    /// The maximum length of a list of dependencies that is always reduced to its unmet entries.
+    /// If a list of dependencies has at most this length, it is always reduced to its unmet entries.
     static let shortList = 32
 
     /// SQL for `MutationRecord.satisfiesDependants`, for a mutation called `y`.
@@ -70,9 +70,9 @@ enum LaneStatements {
         )
     )
 
-    /// Writes outcomes that ``OutcomeRow/common`` describes completely, as it does most outcomes.
+    /// Writes outcomes that need only the columns of ``OutcomeRow/common``.
     ///
-    /// The statement has half as many arrays as ``writeOutcomes``.
+    /// Most outcomes are of this kind. The statement has half as many arrays as ``writeOutcomes``.
     static let writeCommonOutcomes = Statement(
         "lane_write_usual_outcomes",
         OutcomeRow.common.inputs + ["now"],
@@ -284,12 +284,12 @@ enum LaneStatements {
     ///
     /// Parallel arrays contain the client ids that the mutation names, and their server ids. Each row also contains the
     /// entity's last writer in the feed, and the upstream's validator (ETag) of the entity. The entity's document is
-    /// read only if the mutation was made on another version of the entity, because otherwise there cannot be a
-    /// conflict.
+    /// read only if the mutation was made on another version of the entity. Without a difference of versions, there
+    /// cannot be a conflict.
     ///
-    /// Usually the expected mutation is the head, and is found by its position. Otherwise the head is searched for in
-    /// the order of positions, which has to merge partitions and costs more. The plan's Append node runs the two
-    /// searches in this order, and the limit ends it after the first row.
+    /// Usually the expected mutation is the head, and is found by its position. If not, the head is searched for in the
+    /// order of positions. This search has to merge partitions, and costs more. The plan's Append node runs the two
+    /// searches in this order, and the limit ends the node after the first row.
     static let heads = Statement(
         "lane_heads",
         HeadRow.columns.inputs,
@@ -317,8 +317,8 @@ enum LaneStatements {
 
     /// Reads the due mutations of lanes that may have several in flight, in order, with the columns of ``heads``.
     ///
-    /// For each lane, it reads up to `room` mutations that are not retried after a back-off. It also reads up to `room`
-    /// retried mutations, among the first ``LaneWindow/limit`` pending mutations.
+    /// For each lane, the statement reads up to `room` mutations that are not retried after a back-off. It also reads
+    /// up to `room` retried mutations, among the first ``LaneWindow/limit`` pending mutations.
     static let due = Statement(
         "lane_due",
         WindowRow.columns.inputs + ["now"],

@@ -256,9 +256,9 @@ package final class LaneStore: Service {
 
     /// Finds due lanes without the shards of unavailable servers (by host and port).
     ///
-    /// Servers that do not answer this statement are left out, too. The statement costs more than ``dueStatement``, and
-    /// is only used if ``dueStatement`` fails. Each shard returns its lanes as lines of one text. On an unavailable
-    /// server, the command fails.
+    /// Servers that do not answer this statement are left out, too. The statement costs more than ``dueStatement``.
+    /// Therefore it is used only if a server is known to be unavailable, or if ``dueStatement`` has failed. Each shard
+    /// returns its lanes as lines of one text. On an unavailable server, the command fails.
     static let dueByShardStatement = Statement(
         "lanes_due_by_shard",
         ["now", "except", "limit", "servers"],
@@ -306,8 +306,8 @@ package final class LaneStore: Service {
 
     /// Postpones due lanes, except lanes that were claimed or released after they were read.
     ///
-    /// A lane whose lease has expired is postponed, too. Otherwise many of these lanes would come before the lanes of
-    /// other users.
+    /// A lane whose lease has expired is postponed, too. If such lanes were not postponed, many of them could come
+    /// before the lanes of other users.
     static let postponeStatement = Statement(
         "lanes_postpone",
         postponed.inputs + ["now"],
@@ -333,15 +333,15 @@ package final class LaneStore: Service {
 extension LaneStore {
     /// The maximum number of an organization's final mutations that are read, the latest first.
     ///
-    /// If the latest mutations are all of the built-in store, they can hide forwarded mutations. A later poll then
-    /// finds these.
+    /// If all of these mutations were written to the built-in store, older forwarded mutations are not found. A later
+    /// poll can then find forwarded mutations.
     static let successesLookedAt = 2_000
 
     /// Returns whether an organization's upstream has accepted a request that was sent after a given moment.
     ///
     /// - Parameter timeout: the maximum time of a request. A request may have been in flight at the moment. Therefore,
-    ///   if the gateway accepted a mutation before the moment, its success counts only if it was stored after the
-    ///   moment plus this time.
+    ///   if the gateway accepted a mutation before the moment, the mutation's success counts only if the success was
+    ///   stored more than `timeout` after the moment.
     /// - Throws: `store_unavailable`.
     package func hasSucceeded(
         in organization: UUID,

@@ -40,9 +40,9 @@ struct LaneWork: GroupTransaction {
         }
     }
 
-    /// Whether the group consists of one lane that is to be claimed and contains a value that cannot be decrypted.
+    /// Whether the group consists of the claim of one lane, and this lane contains a value that cannot be decrypted.
     ///
-    /// The lane is then postponed, because otherwise every poll would try it again.
+    /// Such a lane is postponed, because otherwise every poll would try to claim it again.
     private static func isDamaged(
         _ group: [LaneJob],
         _ entries: [UUID: Catalog.Entry],
@@ -158,9 +158,10 @@ struct LaneJob: GroupJob {
     }
 }
 
-/// The spans of a lane's step: one for each mutation whose outcome it writes, and one for each mutation that it starts.
+/// The spans of a lane step: one for each mutation whose outcome the step writes, and one for each mutation that the
+/// step starts.
 ///
-/// The parent of each span is the push of the mutation, which another gateway may have recorded long ago.
+/// The parent of each span is the span of the mutation's push, which another gateway may have recorded long ago.
 struct LaneSpan {
     /// The recorded spans of the mutations whose outcomes are written.
     let settling: [GatewaySpan]

@@ -173,7 +173,7 @@ struct MappingOutcomeRow {
         .serverID { $0.outcome.status.isFinal ? $0.outcome.serverID : nil },
         .value("fails") { $0.outcome.status == .failed },
         .value("tries") { $0.outcome.isFailedTry ? 1 : 0 },
-        // the mutation stores the upstream's error in sealed form
+        // an error that must be sealed is stored only in the mutation
         .value("last_error") { $0.outcome.status.isFinal || !$0.isPlain ? nil : $0.outcome.lastError },
         .value("change_position", \.changePosition)
     )

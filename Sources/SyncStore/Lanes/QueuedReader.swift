@@ -133,10 +133,10 @@ package enum QueuedColumns {
 
 /// Client ids that got a server id while mutations under the client id are open.
 ///
-/// A mutation waits for the latest open mutation of its entity, by any of the entity's names (product rule 3).
+/// A mutation waits for the latest open mutation of its entity, under any of the entity's ids (product rule 3).
 /// Therefore a later push under the server id must find the mutations that were pushed under the client id. To make
-/// this possible, the latest of these mutations stores both ids. Its dependencies lead to the earlier mutations. If the
-/// latest mutation is given up, the latest remaining mutation gets both ids.
+/// this possible, the latest of these mutations stores both ids, and its dependencies lead to the earlier mutations. If
+/// the latest mutation is given up, the latest remaining mutation gets both ids.
 struct KnownIDs {
     private var serverIDs: [MappingName: ServerID] = [:]
 

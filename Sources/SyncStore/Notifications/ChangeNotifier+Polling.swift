@@ -3,9 +3,9 @@ import Postgres
 import SyncModel
 import Synchronization
 
-/// Polls everything that is watched.
+/// Polls all lanes and feeds that are watched.
 ///
-/// The polls find changes whose hints were lost, and changes of feeds for their watchers.
+/// The polls find changes whose hints were lost. For a feed, they also find the watchers that may see its changes.
 extension ChangeNotifier {
     func runPollLoop() async {
         var last = ContinuousClock.now
@@ -30,7 +30,7 @@ extension ChangeNotifier {
         }
     }
 
-    /// Reads nothing while the database is unavailable. The next poll then finds the changes.
+    /// Polls lanes. If the database is unavailable, this poll finds nothing, and the next poll finds the changes.
     private func poll(_ lanes: [LaneKey]) async {
         guard let rows = try? await pool.run([Query(Self.lanesStatement, LaneRows.keys(lanes))])[0],
             let found = try? rows.read({

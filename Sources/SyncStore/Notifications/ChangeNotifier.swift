@@ -10,8 +10,8 @@ import Synchronization
 /// of the feed; and listeners to events.
 ///
 /// Within the process, the wake-up is a call. Between replicas, it is a hint by NOTIFY, at most ten times a second.
-/// Because a hint can be lost, everything that is watched is also polled every fifteen seconds. While hints do not
-/// arrive, it is polled four times a second.
+/// Because a hint can be lost, all watched lanes and feeds are also polled: every fifteen seconds while hints arrive,
+/// and four times a second while hints do not arrive.
 package final class ChangeNotifier: Service {
     /// The time for which further hints are collected after a hint was sent.
     static let hintInterval: Duration = .milliseconds(100)
@@ -102,7 +102,7 @@ package final class ChangeNotifier: Service {
         if isFirst { outgoing.continuation.yield(nil) }
     }
 
-    /// Signals that an operator changed an organization, to operators' views in all replicas.
+    /// Notifies the operators' views in all replicas that an operator changed an organization.
     ///
     /// In other replicas, the hint also causes an unnecessary poll of the feed.
     package func changed(_ organization: UUID) {

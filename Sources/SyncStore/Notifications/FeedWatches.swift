@@ -33,7 +33,7 @@ struct FeedWatches {
         names[WakeName(feedOf: interest.organization)] = nil
     }
 
-    /// Returns the watched organization whose feed has the name in a hint of another replica.
+    /// Returns the watched organization whose feed has this short name. The name is from a hint of another replica.
     func organization(_ name: WakeName) -> UUID? { names[name] }
 
     /// Records that a feed was changed.
@@ -123,7 +123,7 @@ struct LaneWatches {
         lanes[WakeName(key)]?.first { $0.key == key }?.watches ?? []
     }
 
-    /// Returns the watches of all lanes with a short name, because two lanes can have the same short name.
+    /// Returns the watches of all lanes with this short name. Two lanes can have the same short name.
     func watches(of name: WakeName) -> [any ChangeObserver] {
         lanes[name]?.flatMap(\.watches) ?? []
     }
@@ -228,6 +228,8 @@ struct PendingFeedChanges: Sendable {
         limit: ":limit"
     )
 
+    /// Reads the state of a feed, and its first changes after a position.
+    ///
     /// If no entity has changed, the result is a single row without an entity. Entities in channels have no position in
     /// the result, because ``readersStatement`` finds their readers.
     static let statement = Statement(

@@ -6,9 +6,9 @@ import Synchronization
 /// Sends and receives hints between replicas by NOTIFY.
 ///
 /// A hint has no data. Polls find the changes whose hints are lost, and are more frequent while hints do not arrive. To
-/// detect that, each replica also listens for its own presence messages, and checks whether it receives the messages of
-/// the other registered replicas. Therefore a connection proxy that drops notifications only delays the detection of
-/// changes.
+/// detect whether hints arrive, each replica also listens for its own presence messages, and checks whether it receives
+/// the messages of the other registered replicas. Therefore a connection proxy that drops notifications only delays the
+/// detection of changes.
 final class ReplicaHints: Sendable {
     /// The interval at which a replica announces its presence.
     static let presenceInterval: Duration = .seconds(5)
@@ -21,7 +21,7 @@ final class ReplicaHints: Sendable {
         /// The times at which the connection first and last received this replica's own presence message.
         var heardSince: ContinuousClock.Instant?
         var lastHeard: ContinuousClock.Instant?
-        /// The time since which this replica has received presence messages from fewer replicas than are registered.
+        /// The time since which presence messages of a registered replica have been missing; nil if none are missing.
         var missingSince: ContinuousClock.Instant?
     }
 
@@ -103,15 +103,17 @@ final class ReplicaHints: Sendable {
         }
     }
 
-    /// The error that prevents this replica's registration, because connections of the pool cannot write; nil
-    /// otherwise.
+    /// The error that prevents this replica's registration because connections of the pool cannot write; nil if there
+    /// is no such error.
     var writeFailure: PostgresError? { health.withLock { $0.writeFailure(at: .now) } }
 
     /// Whether this replica has been registered since its start, which proves that writes are possible.
     var hasWritten: Bool { health.withLock(\.hasWritten) }
 
-    /// A write of one row, which tests whether a connection can write. It changes no row before ``runPresenceLoop()``
-    /// runs.
+    /// A query that tests whether a connection can write, by an update of this replica's row.
+    ///
+    /// The row exists only after ``runPresenceLoop()`` has registered this replica. Before that, the query changes no
+    /// row.
     var probe: Query { Self.probeStatement(gateway: id) }
 
     /// Registers this replica, and counts the other registered replicas.

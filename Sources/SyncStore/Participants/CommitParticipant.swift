@@ -7,8 +7,9 @@ package import SyncModel
 /// The rows are committed with the changes that they report, or not at all.
 ///
 /// A participant takes no locks for which another transaction waits. Therefore its queries can run at any point of a
-/// transaction. The engine calls a participant while it holds locks, so a participant must not wait for anything. Only
-/// commits with mutations that failed or got into conflict, and completed erasures, call participants.
+/// transaction. The engine holds locks while it calls a participant, so a participant must not wait for anything. The
+/// engine calls participants only in commits with mutations that failed or got into conflict, and in commits that
+/// complete an erasure.
 package protocol CommitParticipant: Sendable {
     /// Returns the queries for mutations of a group that failed or are in conflict.
     ///

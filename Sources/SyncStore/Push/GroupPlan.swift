@@ -14,7 +14,8 @@ struct GroupPlan {
     let snapshots: [PushSnapshot]
     /// Pushes whose keys and ids must all be looked up before they can be planned.
     ///
-    /// If there are any such pushes, the plan is discarded, because the plans of later pushes lack their effects.
+    /// If there are any such pushes, the plan is discarded, because the plans of later pushes lack the effects of these
+    /// pushes.
     private(set) var incomplete: Set<Int> = []
     /// Pushes with too much work to share a group. If there are any such pushes, the plan is discarded.
     private(set) var heavy: Set<Int> = []

@@ -2,7 +2,8 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// Looks up the keys and ids in a group's pushes that mutations, rejections or entities may already have.
+/// Looks up keys and ids that a group's pushes contain and that stored mutations, rejections or entities may already
+/// have.
 extension GroupReader {
     mutating func addLookUps() {
         let created = group.indices.map { group[$0].localIDs.named.isEmpty ? [] : leftOut(of: $0).created }
@@ -135,7 +136,7 @@ extension GroupReader {
 
     // MARK: - Ids that are needed to compare repeats
 
-    /// Returns the queries of a third round trip, for repeats whose ids differ from those of the first request.
+    /// Returns the queries of a third round trip, for repeats whose ids differ from the ids in the first request.
     ///
     /// - Parameter pushes: the indices of the pushes to read for; nil for all.
     func comparisons(_ snapshot: inout GroupSnapshot, of pushes: Set<Int>? = nil) -> [Step] {

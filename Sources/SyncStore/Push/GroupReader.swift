@@ -3,7 +3,7 @@ import JSONText
 import Postgres
 import SyncModel
 
-/// A group's first round trip: its queries, and the handling of their results.
+/// The first round trip of a group of pushes: its queries, and the handling of their results.
 struct GroupReader {
     /// Whether rows are read under locks.
     enum Access {
@@ -38,9 +38,10 @@ struct GroupReader {
     var steps: [Step] = []
 
     /// - Parameters:
-    ///   - hints: the cached watermarks of devices, which reduce the look-ups of keys and ids; nil to look up all. A
-    ///     device without a cached watermark is assumed to be new. Its lane is created if missing, and its keys are not
-    ///     looked up. Omitted keys and ids are looked up before anything is refused (``completion(of:)``).
+    ///   - hints: the cached watermarks of devices, which reduce the look-ups of keys and ids; nil to look up all keys
+    ///     and ids. A device without a cached watermark is assumed to be new: its user's lane is created if missing,
+    ///     and the device's keys are not looked up. Omitted keys and ids are looked up before anything is refused
+    ///     (``completion(of:)``).
     ///   - deviceLimit: the maximum number of a user's devices, at which counting stops.
     ///   - documentBytes: the maximum bytes of documents to read; other documents are left out.
     ///   - namedBytes: the maximum bytes of documents of entities that mutations name; nil for `documentBytes`.
@@ -130,7 +131,7 @@ struct GroupReader {
         return snapshot
     }
 
-    /// Returns the reader of the entities that refer to entities that the pushes may delete.
+    /// Returns the reader of the referrers: the entities that refer to an entity which the pushes may delete.
     func referrers(_ snapshot: GroupSnapshot) -> ReferrerReader {
         // usually no organization has relations
         if group.allSatisfy(\.relations.isEmpty) { return ReferrerReader([], access, seals, documentBytes: 0) }
@@ -371,14 +372,15 @@ extension PushSnapshot {
 
 /// Documents that are read only when it is known whether the user sees them.
 ///
-/// The documents of entities that the user does not see use up no part of a limit, because a refusal would show that
-/// they exist.
+/// The documents of entities that the user does not see count towards no limit. Otherwise a refusal because of a limit
+/// would show that these entities exist.
 extension GroupReader {
     /// The maximum number of times that documents are read because a grant of the push made them visible. A push that
     /// needs more reads is refused as too large.
     static let documentReads = 64
 
-    /// Whether documents of entities that the only push names are read only if its user sees the entities.
+    /// For a group with one push: whether the documents of the entities that the push names are read only if the push's
+    /// user sees these entities.
     var readsVisible: Bool { namedBytes == 0 && documentBytes > 0 }
 
     /// Whether the documents of the entities that a push names depend on what its user sees.
@@ -389,7 +391,8 @@ extension GroupReader {
         }
     }
 
-    /// For a group with one push: reads the documents that were left out, of entities that the push's user sees.
+    /// For a group with one push: reads the documents that were omitted so far, of the entities that the push's user
+    /// sees.
     nonisolated(nonsending) func readVisible(
         _ types: [ByteExactString: EntityType],
         readsForwarded: Bool,

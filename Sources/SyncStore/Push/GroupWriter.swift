@@ -2,7 +2,7 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// A group's second round trip: all changes of the plans, and COMMIT.
+/// The second round trip of a group of pushes: all changes of the plans, and COMMIT.
 ///
 /// A group without changes ends in ROLLBACK, which needs no flush to disk.
 struct GroupWriter {

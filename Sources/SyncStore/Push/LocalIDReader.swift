@@ -93,7 +93,8 @@ struct LocalIDReader: Sendable {
         return true
     }
 
-    /// Returns the query for the pages that may have assigned the local ids that identify no entity yet.
+    /// Returns the query for the unconfirmed pages of pulls that may have assigned local ids which identify no entity
+    /// yet.
     ///
     /// The push then confirms the assignments of the ids that it uses.
     private func pages(_ snapshot: GroupSnapshot) -> Query? {

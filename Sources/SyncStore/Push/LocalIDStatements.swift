@@ -103,8 +103,8 @@ package enum LocalIDStatements {
 
     /// Writes ids that replace abandoned ids, whose creates were deleted.
     ///
-    /// An abandoned id never has a server id here, because the lane is locked. Otherwise a CHECK would be violated
-    /// (23514).
+    /// An abandoned id never has a server id here, because the lane is locked. If it had a server id, a CHECK would be
+    /// violated (23514).
     static let replace = Statement(
         "group_replace_local_ids",
         LocalIDRows.whole.inputs,

@@ -23,7 +23,7 @@ struct PushLookUps {
         for entry in push.entries {
             let isNew = isNew(entry, above: watermark)
             if let key = entry.idempotencyKey, !isNew { wanted.keys.insert(key) }
-            // with a watermark, only `deferred` looks up the ids of the entries themselves; it is called if an entry is
+            // with a watermark, only `deferred` looks up the ids of the entries themselves, and only if an entry is
             // about to be refused
             if let id = entry.id, watermark == nil { wanted.ids.insert(id) }
             guard let mutation = entry.said else { continue }

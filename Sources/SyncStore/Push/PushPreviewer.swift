@@ -5,8 +5,8 @@ package import SyncModel
 /// Computes the result that a push would have now.
 ///
 /// A preview reads the same data as a push and decides in the same way, in a transaction that can neither write nor
-/// lock. Therefore it creates no lane and never waits for a lane. It reads only documents that the user may see.
-/// Otherwise the duration of a preview would show whether an id is unknown or hidden.
+/// lock. Therefore it creates no lane and never waits for a lane. It reads only documents that the user may see. If it
+/// read hidden documents, its duration would show whether an id is unknown or hidden.
 package struct PushPreviewer: Sendable {
     let pool: Pool
     let catalog: Catalog

@@ -6,8 +6,8 @@ import SyncModel
 /// Commits groups of pushes.
 ///
 /// A group takes two round trips. The first locks and reads all data for the group's plan. The second writes all
-/// changes and commits. If an entry would be refused, a further round trip looks up every key and id in its push, so
-/// that a refusal never depends on a cache alone.
+/// changes and commits. If an entry would be refused, a further round trip looks up every key and id in the entry's
+/// push, so that a refusal never depends on a cache alone.
 struct PushWork: GroupTransaction {
     let catalog: Catalog
     let notifier: ChangeNotifier
@@ -217,7 +217,8 @@ struct PushWork: GroupTransaction {
                 if !planned.typesToRegister.isEmpty {
                     catalog.markInUse(planned.typesToRegister, in: job.organization.id)
                 }
-                // uses the lane's state before the push, because the push's new mutations usually run immediately
+                // unless a push halts the lane, its answer has the lane's state before the push, because new mutations
+                // usually run at once
                 let lane = planned.lane.haltedBy == nil ? plan.snapshots[index].lane : planned.lane
                 answer(job, planned, lane: lane, feed: feeds[job.organization.id])
             }
@@ -254,7 +255,8 @@ extension PushWork {
     /// Answers repeats from one read-only transaction: one round trip, without locks and without a flush to disk.
     ///
     /// The first request is known to be committed, because the device's watermark was cached after its commit. The
-    /// cache only selects this method. A push is answered here only if all its entries are found and none is refused.
+    /// cache only decides whether this method is tried. A push is answered here only if all its entries are found and
+    /// none is refused.
     ///
     /// - Returns: the remaining pushes, which must be planned under locks.
     func answerRepetitions(

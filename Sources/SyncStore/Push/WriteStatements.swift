@@ -51,9 +51,10 @@ extension GroupStatements {
         """
     )
 
-    /// Inserts mutations that ``MutationRow/common`` describes completely, which is the usual case.
+    /// Inserts mutations that need only the columns of ``MutationRow/common``.
     ///
-    /// Compared with the complete statement, it has a third fewer arrays, and no slices of lists.
+    /// Most groups have only such mutations. Compared with the complete statement, this statement has a third fewer
+    /// arrays, and no slices of lists.
     static let writeCommonMutations = Statement(
         "group_write_usual_mutations",
         MutationRow.common.inputs + ["now"],

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Postgres
 import SyncModel
 
-/// Draws requests from the buckets of several organizations in one transaction.
+/// Takes requests from the token buckets of several organizations in one transaction (a draw).
 ///
 /// A draw takes two round trips: one to lock and read, one to write and commit.
 struct RequestDraw {
@@ -102,13 +102,14 @@ enum QuotaStatements {
 
     /// Allows a commit to return before it is written to the disk.
     ///
-    /// After a crash of the server, a bucket can lack the requests of the last milliseconds. The lost requests do no
+    /// After a crash of the server, the draws of the last milliseconds can be missing from the buckets. This does no
     /// harm.
     static let noFlush = Statement("quotas_no_flush", "SELECT set_config('synchronous_commit', 'off', true)")
 
     /// Creates missing buckets, of active organizations only.
     ///
-    /// The statement locks the organization as the creation of a lane does. Therefore no bucket remains after a purge.
+    /// The statement locks the organization's row, as the creation of a lane does. Therefore no bucket remains after a
+    /// purge.
     static let makeRequests = Statement(
         "quotas_make_requests",
         ["organizations", "now"],

@@ -67,7 +67,8 @@ package final class UpstreamRates: Sendable {
         return Taken(count: 0, pause: pause(of: organization, lanes: lanes) ?? Self.pauses.lowerBound)
     }
 
-    /// - Parameter isTogether: whether to wait for a draw if fewer requests than `wanted` were counted.
+    /// - Parameter isTogether: whether to wait for a draw even if some requests, but fewer than `wanted`, were counted.
+    /// - Returns: the number of counted requests.
     private func take(
         upTo wanted: Int,
         of organization: UUID,
@@ -104,7 +105,7 @@ package final class UpstreamRates: Sendable {
         return total
     }
 
-    /// Returns unsent requests to the reserved requests in memory.
+    /// Adds requests that were counted, but not sent, to the reserved requests in memory again.
     package func giveBack(_ count: Int, of organization: UUID) {
         guard count > 0 else { return }
         let moment = now()

@@ -104,7 +104,7 @@ package struct BacklogReader: Sendable {
         """
     )
 
-    /// Counts the mutations by device and status, and returns the first mutation of each count.
+    /// Counts the mutations by device and status, and returns the first mutation of each device and status.
     ///
     /// The statement also returns whether there are further mutations that were not counted.
     package static let countsStatement = Statement(

@@ -260,8 +260,8 @@ extension EventReader {
     /// Reads the first changes after a place. A place consists of a change position, and the last mutation or mapping
     /// that was read at this position.
     ///
-    /// `found` is the number of changes up to the limit. The page contains the first of these changes. If there are no
-    /// changes, the result is a single row without a change.
+    /// `found` is the number of changes that were found, at most the limit. The page contains the first of these
+    /// changes. If there are no changes, the result is a single row without a change.
     static let keysStatement = Statement(
         "events_keys",
         ["organization", "user", "from", "position", "client", "entity_type", "limit", "bytes"],

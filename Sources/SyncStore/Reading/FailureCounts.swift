@@ -35,11 +35,10 @@ package struct FailureCounts: Sendable {
     /// SQL for the types with mutations that wait for a person, as a recursive query `w`.
     package static func types(of organization: String) -> String { StuckRows.distinct("entity_type", of: organization) }
 
-    /// SQL that counts rows of the types `t`, up to a limit. It counts rows with an error code that matches one of the
-    /// comparisons.
+    /// SQL that counts the rows of the types `t` whose error code matches one of the comparisons, up to a limit.
     ///
-    /// In the index by group, `error_code` follows the type. The code `conflict` means the status `conflict`. All other
-    /// codes mean `failed`.
+    /// The index by group has the columns type, error code and error status, in this order. The error code `conflict`
+    /// means the status `conflict`. All other codes mean `failed`.
     private static func count(_ comparisons: [String], upTo limit: String) -> String {
         let rows = comparisons.map { comparison in
             """
@@ -93,7 +92,8 @@ package struct FailureCounts: Sendable {
 
 /// The common parts of queries about mutations that wait for a person.
 package enum StuckRows {
-    /// The maximum number of groups that one query visits.
+    /// The maximum number of groups that one query visits. A group has the mutations with one type, error code and
+    /// error status.
     package static let walk = 10_000
 
     /// SQL for whether a row waits for a person.
@@ -158,8 +158,8 @@ package enum StuckRows {
 
     /// SQL for whether `g` contains all groups.
     ///
-    /// This condition does not depend on rows. Therefore PostgreSQL evaluates it once, and skips its part of the query
-    /// if it is false.
+    /// This condition does not depend on rows. Therefore PostgreSQL evaluates it once. If it is false, PostgreSQL skips
+    /// the part of the query that has this condition.
     package static let hasAllGroups = "(SELECT count(*) FROM g) < \(walk)"
     package static let lacksGroups = "(SELECT count(*) FROM g) >= \(walk)"
 

@@ -3,15 +3,16 @@ import Metrics
 import Postgres
 import SyncModel
 
-/// Finds stuck mutations: blocked mutations that wait for a mutation that needs a person (``FailureSearch``).
+/// Finds stuck mutations (``FailureSearch``).
 ///
-/// Stuck mutations are treated as settled.
+/// A stuck mutation is blocked, and its dependencies lead to a mutation that only a person can settle. Stuck mutations
+/// are treated as settled.
 ///
 /// A search never throws an error, because a committed push is answered with or without the result of the search. A
 /// search is limited in rows and in time, independent of the lane's length. Mutations that could not be evaluated in
 /// time are treated as not settled.
 struct FailureSearcher: Sendable {
-    /// The maximum number of mutations at which a search starts.
+    /// The maximum number of mutations from which one search starts.
     static let startLimit = 1_000
     /// The maximum number of further mutations that a search visits.
     static let wayLimit = 128
@@ -19,7 +20,8 @@ struct FailureSearcher: Sendable {
     static let edgeLimit = 32
     /// The maximum number of open mutations that a search reads at the front of the lane.
     ///
-    /// The front is searched for failed or conflicting mutations if following dependencies was not sufficient.
+    /// The front is searched for failed or conflicting mutations if the dependencies that were followed did not
+    /// suffice.
     static let frontLimit = 500
     static let timeout: Duration = .seconds(1)
 
@@ -129,8 +131,8 @@ struct FailureSearcher: Sendable {
 
     /// Reads failed and conflicting mutations at the front of the lane.
     ///
-    /// Only final mutations precede the front. Therefore the mutation that failed first is at the front, unless many
-    /// blocked mutations precede it.
+    /// The front has the first ``frontLimit`` mutations that are not final. Therefore it contains the mutation that
+    /// failed first, unless too many blocked mutations precede that mutation.
     static let frontStatement = Statement(
         "settledness_front",
         ["organization", "user"],
@@ -150,7 +152,7 @@ struct FailureSearcher: Sendable {
 }
 
 extension FailureSearch.Step {
-    /// Reads a row of either statement, and whether some dependencies of its mutation were not followed.
+    /// Reads a row of either statement. `isCut` is true if the row lacks some dependencies of its mutation.
     fileprivate static func read(_ row: inout RowReader) throws -> (step: Self, isCut: Bool) {
         let step = Self(
             id: try row.read("id"),

@@ -88,8 +88,8 @@ package struct FeedPage: Sendable {
         }
         self.changes = changes
         self.positions = positions
-        // if the page is full, the scan ends at the last change of the page; otherwise it ends where the statement
-        // stopped or, if the statement read everything, at the end of the feed
+        // if the page is full, the scan ends at the last change of the page; if not, it ends where the statement
+        // stopped, or at the end of the feed if the statement read everything
         let position: Int64
         if let end, end.isCut {
             position = end.position

@@ -3,9 +3,10 @@ import SyncModel
 
 /// Reads an organization's feed: the latest state of each entity, in commit order.
 ///
-/// There are no gaps. The feed's counter row is locked from its raise to the commit, and one statement reads the
-/// counter and the entities in one snapshot. Therefore every change up to the counter in this snapshot is committed,
-/// and a page never skips a change that is not committed yet.
+/// There are no gaps. A transaction that writes entities raises the counter in the feed's row, and keeps this row
+/// locked until its commit. A page is read by one statement, with the counter and the entities in one snapshot.
+/// Therefore every change up to the counter in this snapshot is committed, and a page never skips a change that is not
+/// committed yet.
 struct FeedReader: Sendable {
     /// The maximum bytes of documents on one page. A page has at least one change.
     static let pageBytes: Int64 = 2_097_152
@@ -115,7 +116,8 @@ struct FeedReader: Sendable {
         limit: "w.looked_at"
     )
 
-    /// SQL for the entities of an organization without channels. Organizations with channels have another statement.
+    /// SQL for the entities of an organization that has no channels. Organizations with channels have another
+    /// statement.
     private static let shown = FeedOrder.entities(
         "e.*",
         where: """

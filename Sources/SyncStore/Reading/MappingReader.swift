@@ -93,8 +93,10 @@ package struct MappingReader: Sendable {
         """
     )
 
-    /// For an id without a server id, the statement also reads the create's state, which determines whether the id will
-    /// get a server id.
+    /// Reads the server ids of local ids.
+    ///
+    /// For a local id without a server id, the statement also reads the state of the create, which determines whether
+    /// the local id will get a server id.
     static let numbersStatement = Statement(
         "mappings_lookup_numbers",
         ["organization", "user", "device", "entity_type", "local_ids"],
@@ -298,8 +300,8 @@ package struct MappingPage: Sendable {
         }
         let changed = found.compactMap(\.mapping)
         mappings = changed.prefix(limit).map(\.mapping)
-        // if the page is full, the scan ends at the last mapping of the page; otherwise at the last read mapping, or at
-        // the end of the list
+        // if the page is full, the scan ends at the last mapping of the page; if not, it ends at the last mapping that
+        // was read, or at the end of the list
         let place: LanePlace
         if changed.count > limit {
             let (change, last) = changed[limit - 1]

@@ -22,7 +22,7 @@ package struct MutationReader: Sendable {
     ///
     /// - Parameters:
     ///   - wait: the time to wait for the mutation to be settled.
-    ///   - room: the memory budget in which bytes for the row are reserved before it is read.
+    ///   - room: the memory budget in which bytes for the row are reserved before the row is read.
     package func mutation(
         _ id: UUID,
         organization: Organization,
@@ -168,7 +168,9 @@ package struct MutationReader: Sendable {
         includesExceeding: false
     )
 
-    /// Reads one mutation more than the page contains.
+    /// Lists a user's mutations.
+    ///
+    /// The statement reads one mutation more than the page contains.
     ///
     /// The window counts bytes, so that a page of large mutations ends early instead of filling the memory.
     static let listStatement = Statement(

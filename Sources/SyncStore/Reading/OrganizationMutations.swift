@@ -29,8 +29,8 @@ extension MutationReader {
             let rows = try await pool.runInOrder(Query(Self.organizationEdgeStatement, edgeParameters))
             edge = try rows.read { (try $0.read("user_id", as: UUID.self), try $0.read("position", as: Int64.self)) }
                 .first
-            // the mutations of a user are adjacent; if the edge belongs to another user, it follows all mutations of
-            // this user, and does not limit the page
+            // the mutations of a user are adjacent; if the edge (the last mutation that the page may read) belongs to
+            // another user, it follows all mutations of this user, and does not limit the page
             if let user, edge?.user != user { edge = nil }
             parameters = Parameters()
             parameters.add(organization.id)
@@ -86,7 +86,7 @@ extension MutationReader {
 
     /// Lists mutations over all users, in the same form as a user's list.
     ///
-    /// The statement reads one mutation more than the page contains, and fewer mutations if payloads are large.
+    /// The statement reads one mutation more than the page contains. If payloads are large, it reads fewer mutations.
     static let organizationStatement = Statement(
         "mutations_organization_list",
         [

@@ -15,7 +15,7 @@ package struct RetentionStatus: Sendable {
     package let dueAt: Timestamp?
     /// The time at which a run last finished; nil before the first run.
     package let finishedAt: Timestamp?
-    /// The report of the last finished run: a JSON object with numbers, by kind of row.
+    /// The report of the last finished run: a JSON object with a number for each kind of row.
     package let lastReport: [UInt8]?
 
     /// Reads a row of ``statement``.

@@ -14,7 +14,7 @@ package enum EntityTypeRow {
 
     /// Reads the columns of ``list``.
     ///
-    /// The result lacks the id spaces of the types that the type's relations name.
+    /// The result lacks the id spaces of the types to which the type's relations refer.
     package static func read(_ row: inout RowReader) throws -> EntityType {
         var type = EntityType(
             name: try row.read("name"),

@@ -11,8 +11,8 @@ import SyncModel
 /// - Some statements return further rows without their values. These values are measured only if their stored form has
 ///   at most ``WorkBounds/small`` bytes (``of(_:in:)``).
 ///
-/// The sizes are not stored with the values, because every writer would have to keep them correct, including a gateway
-/// of an earlier version during an upgrade. Older rows would lack them.
+/// The sizes are not stored with the values. Otherwise every writer would have to keep the sizes correct, including a
+/// gateway of an earlier version during an upgrade. Older rows would lack sizes.
 package enum RowBytes {
     /// Returns SQL for the bytes of a nullable column's text.
     ///
@@ -30,8 +30,8 @@ package enum RowBytes {
 
     // MARK: - Pages
 
-    /// Returns SQL that counts rows after the end of a page. The page's condition must be that the count is less than
-    /// 1.
+    /// Returns SQL that counts the rows after the end of a page. A statement returns the page if it selects the rows
+    /// with a count of less than 1.
     ///
     /// PostgreSQL stops at the first counted row (a run condition of the plan), and reads no row after it. The stop has
     /// two requirements: a window function over the same `order` sums the bytes, and the measuring expression is the
@@ -49,8 +49,8 @@ package enum RowBytes {
     struct Rows {
         /// The name of the table expression.
         let table: String
-        /// The columns that order the rows in the order in which their values are returned. The combination of values
-        /// is unique.
+        /// The columns by which the rows are sorted when their values are returned. No two rows have equal values in
+        /// all of these columns.
         var order = ["place"]
         /// The columns that are measured together.
         let columns: [String]
@@ -60,11 +60,11 @@ package enum RowBytes {
         let limit: String
     }
 
-    /// Returns SQL for the bytes of the texts of all columns of `rows` together, in a row with the alias `row`.
+    /// Returns SQL for the total bytes of one row's texts in all columns of `rows`. The row has the alias `row`.
     ///
     /// After the last measured row, a row is not measured if it has a compressed value whose stored size exceeds
-    /// ``WorkBounds/small`` bytes. For this row, the result is the stored size. Therefore it is never treated as a
-    /// small row, and exceeds the limit in any case.
+    /// ``WorkBounds/small`` bytes. For such a row, the result is the stored size. Therefore the row is never treated as
+    /// a small row, and exceeds the limit in any case.
     ///
     /// PostgreSQL runs the subquery once, and only if there is such a value. The subquery ends at the last measured
     /// row.

@@ -1,8 +1,8 @@
 extension Schema {
     /// The SHA-256 of the published texts of migrations whose comments were corrected later.
     ///
-    /// Databases store these checksums. A migration that is not listed has its published text. `scripts/lint-migrations`
-    /// verifies that a listed migration still has its published statements.
+    /// Databases store these checksums. If a migration is not listed, its text is still the published text.
+    /// `scripts/lint-migrations` verifies that a listed migration still has its published statements.
     static let publishedChecksums: [String: String] = [
         "0001_base": "09bb0646808dbe023f58d992f20d44c784be63863fb43f31adf7388fed840691",
         "0002_upstream": "25392b5495c7a93aa27e9d78760af19e1488409e284de956747745322cd6053a",

@@ -157,7 +157,7 @@ extension StoredTable {
         /// Moves the rows to the other user.
         case rename(Moving = Moving())
         /// Runs this statement instead of moving the rows. The parameters are `organization`, `user`, the other user
-        /// (`into`), and these values.
+        /// (`into`), and the values of the list.
         case update(Statement, [MergeValue], Moving = Moving())
         /// If the other user has no row and the condition on `x` holds, the other user gets the merged user's row `x`.
         /// A row of the other user remains unchanged.

@@ -77,8 +77,8 @@ package enum UserMoves {
     /// Moves the mappings, and records the merge as a use of each mapping.
     ///
     /// Retention keeps a mapping while the user has an idempotency record from before the mapping's last use, and takes
-    /// the age of the oldest record from the user's first positions (``MappingNeed``). After a merge these positions
-    /// can show an age that is too low, because moved mutations follow younger ones. Without the recorded use,
+    /// the age of the oldest record from the user's first positions (``MappingNeed``). A merge can move older mutations
+    /// behind younger ones. After that, the first positions can show an age that is too low. Without the recorded use,
     /// retention could then delete a mapping that a repeat still needs.
     ///
     /// Mappings that are never listed remain unlisted (``LocalID/retiredID(on:)``).
@@ -122,8 +122,8 @@ package enum UserMoves {
 
     /// SQL for whether users of the organization need not be provisioned by an operator.
     ///
-    /// If an operator provisions users, a merge does not add the other user (`into`) to `users`. Otherwise the merge
-    /// would admit this user again if the operator withdrew the provisioning while the merge was running.
+    /// If an operator provisions users, a merge does not add the other user (`into`) to `users`. If it did, and the
+    /// operator withdrew the provisioning while the merge was running, the merge would admit this user again.
     static let isNotProvisioned =
         "(SELECT o.settings ->> 'provisioning' FROM organizations o WHERE o.id = :organization) IS DISTINCT FROM 'explicit'"
 }

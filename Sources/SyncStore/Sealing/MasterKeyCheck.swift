@@ -59,8 +59,8 @@ final class MasterKeyCheck: Sendable {
         return (found.missing, found.isAnyKnown)
     }
 
-    /// The missing master keys of the last check. Empty if no configured master key is in use, because requests are not
-    /// served then.
+    /// The missing master keys of the last check. Empty if no stored data key can be unwrapped, because then no
+    /// requests are served, and ``Store/readiness()`` returns the missing keys.
     var notices: [String] { last.withLock { $0.flatMap { $0.anyKnown ? $0.missing : nil } ?? [] } }
 
     static let mastersStatement = Statement(
@@ -83,7 +83,8 @@ final class MasterKeyCheck: Sendable {
         ) x
         GROUP BY x.master_key ORDER BY x.master_key
         """,
-        // a scan along the index would span all servers, so each server counts its own keys by the same index
+        // on Citus, a recursive query would need all servers at each step; therefore each server groups and counts its
+        // own keys
         variant: """
             SELECT x.master_key, sum(x.count)::int8 AS count
             FROM (

@@ -4,7 +4,7 @@ package import SyncModel
 /// Decrypts stored values and encrypts them again.
 package struct Renewal {
     package let seal: Seal
-    /// Whether values are sealed again. Otherwise they are only decrypted, and remain unchanged.
+    /// Whether values are sealed again. If not, they are only decrypted, and remain unchanged.
     private let seals: Bool
     /// Returns the new place of a value, which is usually its old place.
     private let destination: @Sendable (SealedPlace) -> SealedPlace

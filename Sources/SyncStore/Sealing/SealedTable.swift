@@ -71,7 +71,7 @@ package struct SealTable: Sendable {
 
     /// The seal of an organization.
     ///
-    /// If an organization's keys were not read, its seal is locked. Otherwise its values could be written unsealed by
+    /// If an organization's keys were not read, its seal is locked, so that its values cannot be written unsealed by
     /// mistake.
     package subscript(organization: UUID) -> Seal {
         seals[organization] ?? .locked("the organization's keys were not read")
@@ -115,7 +115,7 @@ extension Catalog {
 
 /// A kind of rows with sealed values.
 ///
-/// It defines how to find, read and write the rows that have to be sealed again.
+/// The kind defines how to find, read and write the rows that have to be sealed again.
 package protocol SealedKind: Sendable {
     associatedtype Key: Sendable
 
@@ -125,8 +125,8 @@ package protocol SealedKind: Sendable {
     var page: Statement { get }
     /// Adds the beginnings by which correctly sealed values are recognized.
     ///
-    /// These values are sealed under the data key with this number. If the organization has users' own keys, they are
-    /// also sealed with the users' own keys.
+    /// Such values are sealed under the data key with this number. If the organization has users' own keys, the values
+    /// are also sealed with these keys.
     func add(_ number: Int32, _ seal: Seal, to parameters: inout Parameters)
     /// The key at which the first page begins.
     var first: Key { get }

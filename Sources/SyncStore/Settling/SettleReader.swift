@@ -142,8 +142,8 @@ package struct SettleReader {
         var needs: [UUID: UUID] = [:]
         for var row in rows {
             let id: UUID = try row.read("id")
-            // a payload that cannot be decrypted is treated as empty, because it must not prevent this decision; its
-            // mutation fails later, when it runs
+            // a payload that cannot be decrypted must not prevent this decision, and is treated as empty; the mutation
+            // with this payload fails later, when it runs
             var unreadable: [String] = []
             let payload = try laneSeal.read(json: row.read("payload"), .payload, of: id, &unreadable) ?? []
             let text = String(decoding: payload, as: UTF8.self).lowercased()

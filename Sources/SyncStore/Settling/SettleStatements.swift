@@ -177,8 +177,8 @@ package enum SettleStatements {
 
     /// Reads the current state of the entities of mutations to be discarded, if the user may see these entities.
     ///
-    /// For each entity, only the first mutation's row contains the document, and only until the documents reach
-    /// `bytes`. Otherwise a thousand mutations about one entity would store a thousand copies. Errors are read up to
+    /// For each entity, only the first mutation's row contains the document. Otherwise a thousand mutations about one
+    /// entity would store a thousand copies. Documents are read until they reach `bytes` bytes. Errors are read up to
     /// `error_bytes` bytes. The errors of the remaining mutations are not changed.
     static let current = Statement(
         "settle_current",

@@ -21,7 +21,8 @@ package struct Settlement: Sendable {
     package let now: TimeSource
     package let failure: StoreFailure
     let metrics: ChannelMetrics
-    /// The time limit for all statements of a write together. The server's own timeout applies to each statement.
+    /// The time limit for all statements of one transaction in total. The server's own timeout applies to each
+    /// statement.
     package let writeTimeout: Duration
     /// Selects the found mutations that still match the request; used by bulk operations.
     package var screen: (any SettlementGuard)?
@@ -147,7 +148,7 @@ package struct Settlement: Sendable {
 
     /// Divides a list of one lane's mutations by the size of their contents.
     ///
-    /// One transaction can read the contents of each part.
+    /// Each part is so small that one transaction can read its contents.
     package func parts(of ids: [UUID], in lane: LaneKey) async throws(Problem) -> [[UUID]] {
         do {
             return try await catalog.opening(lane.organization) { seal in

@@ -21,8 +21,8 @@ package protocol LeasedWorker: Service {
 
     /// Finds due items.
     ///
-    /// If ``claim(_:)`` leases the items, the search takes no locks. Otherwise the search itself leases them, and
-    /// returns only items that have a place.
+    /// If ``claim(_:)`` leases the items, the search takes no locks. If the search itself leases the items, it returns
+    /// only items that have a place.
     ///
     /// - Parameter cursor: the position at which the search begins; nil for the start. The search sets it to the
     ///   position at which the next search continues, or to nil at the end.
@@ -181,7 +181,7 @@ package struct LeaseRenewal<Lease: Sendable>: Sendable {
                 guard let renewed = try await renew(lease) else { return }
                 until = renewed
             } catch {
-                // the renewal is tried again until the lease ends, because no other worker can get the item before
+                // the renewal is tried again until the lease ends, because until then no other worker can get the item
                 if now() >= until { return }
             }
         }

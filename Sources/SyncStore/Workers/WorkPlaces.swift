@@ -6,7 +6,8 @@ package protocol WorkItem: Sendable {
     var organization: UUID { get }
 }
 
-/// Limits the items that one replica processes at the same time. Organizations take turns.
+/// Limits the items that one replica processes at the same time. An item has a place while it is processed.
+/// Organizations take turns.
 package protocol WorkPlaces<Item>: Sendable {
     associatedtype Item: Sendable
 
@@ -22,7 +23,7 @@ package protocol WorkPlaces<Item>: Sendable {
 
     /// Repeats measurements until the task is cancelled, if the assignment of places depends on measurements.
     ///
-    /// For example, places of slow hosts depend on how long requests have been unanswered.
+    /// For example, the places for a slow host depend on how long requests to this host have been unanswered.
     func run() async
 }
 

@@ -10,8 +10,8 @@ package struct WorkerPace: Sendable {
     package var interval: Double
     /// The message that is logged if a search fails. By default it is also logged if the work on an item fails.
     package var unfinished: Logger.Message
-    /// Whether, after a search in which some items got no place, the next search continues at its cursor instead of the
-    /// start.
+    /// Whether the next search continues at the cursor of the last search, instead of the start, if some items of that
+    /// search got no place.
     package var resumes: Bool
     /// Whether a released place is assigned to a waiting item immediately, instead of by the next search.
     package var refills: Bool

@@ -8,7 +8,8 @@ import Synchronization
 /// therefore keep references to handlers.
 ///
 /// A metric has at most ``seriesLimit`` label sets. All further label sets are counted in one series with the label
-/// `overflow="true"`. `sluice_metrics_dropped_series_total` counts the look-ups that returned this series.
+/// `overflow="true"`. `sluice_metrics_dropped_series_total` counts the look-ups that returned this series, and the
+/// look-ups that found a metric of another kind under the name.
 package final class PrometheusRegistry: Sendable {
     /// The `Content-Type` of the text that ``render(into:)`` writes.
     package static let contentType = "text/plain; version=0.0.4; charset=utf-8"

@@ -25,7 +25,7 @@ struct ExternalIDsCommand: AsyncParsableCommand {
     )
 }
 
-/// An organization and its name at an issuer.
+/// An organization, and a name that an issuer uses for it.
 struct ExternalIDArguments: ParsableArguments {
     @Argument(help: .organization, transform: uuidArgument)
     var id: UUID

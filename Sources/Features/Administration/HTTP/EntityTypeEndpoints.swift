@@ -7,8 +7,8 @@ import SyncStore
 
 /// `/admin/organizations/{id}/entity-types` and `/admin/organizations/{id}/entity-types/{name}`.
 struct EntityTypeEndpoints: Sendable {
-    /// The maximum number of types on a page with counts. For each type, up to ``BoundedCount/limit`` entities are
-    /// counted.
+    /// The maximum number of types on a page that also has the numbers of their entities. For each type, up to
+    /// ``BoundedCount/limit`` entities are counted.
     private static let counted = 50
 
     let store: Store

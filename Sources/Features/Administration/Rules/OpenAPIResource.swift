@@ -20,7 +20,7 @@ struct OpenAPIResource: Sendable {
         if path.idParameter == nil { collection = (path, item) } else { entity = (path, item) }
     }
 
-    /// The collection's path for messages.
+    /// The collection's path, as messages show it.
     var path: String { "/" + key }
 
     /// The collection's value in the document. Error messages contain the line of this value.
@@ -207,13 +207,14 @@ struct OpenAPITypes: Sendable {
         }
     }
 
-    /// The type with a name, such as `contact` for `Contact` and `contacts`.
+    /// Returns the type for a name, such as `contact` for `Contact` and `contacts`.
     func named(_ name: String) -> String? {
         let type = OpenAPIResource.singular(Self.snakeCase(name))
         return names.contains(ByteExactString(type)) ? type : nil
     }
 
-    /// The type to which a name of an id refers, such as `contact` for `contact_id`, `contactId` and `contact_ids`.
+    /// Returns the type for the name of a member with ids, such as `contact` for `contact_id`, `contactId` and
+    /// `contact_ids`.
     func identified(by name: String) -> (type: String, isList: Bool)? {
         let name = Self.snakeCase(name)
         for (suffix, isList) in [("_id", false), ("_uuid", false), ("_ids", true), ("_uuids", true)]
@@ -240,15 +241,15 @@ struct OpenAPITypes: Sendable {
 }
 
 extension OpenAPIResource {
-    /// Parts of the names of extensions (`x-…`) whose value is the name of an entity type.
+    /// If the name of an extension (`x-…`) contains one of these words, its value is the name of an entity type.
     private static let relatingWords = ["ref", "relat", "foreign", "entity", "resource", "target"]
     /// Formats of strings that are no ids.
     private static let otherFormats = ["date", "date-time", "time", "duration", "email", "uri", "byte", "binary"]
 
     /// Returns the relations of the entities to other types, in document order. There are at most ``Relation/limit``.
     ///
-    /// A relation is a property of the request that creates an entity. The name of the property, its `$ref` or an
-    /// extension names the other type. Parameters of the path are relations to the types of the collections before them.
+    /// A property in the body of a create is a relation if its name, its `$ref` or an extension (`x-…`) names another
+    /// type. A parameter of the path is a relation to the type of the collection that precedes the parameter.
     func relations(of type: String, to types: OpenAPITypes, _ root: JSONValue) -> [ProposedRelation] {
         guard let collection, let post = collection.item.value(at: "/post") else { return [] }
         var found: [ProposedRelation] = []
@@ -295,7 +296,7 @@ extension OpenAPIResource {
             return ProposedRelation(member: name, type: target, isObject: true)
         }
         let byName = types.identified(by: name).flatMap { $0.isList == (list != nil) ? $0.type : nil }
-        // in the documents of a type, a member like contact_id of a contact is the entity's own id
+        // in a contact's documents, a member like contact_id is the contact's own id, and not a relation
         let byOther = byName.flatMap { $0 == type ? nil : $0 }
         guard let target = byOther ?? schemaName.flatMap({ types.identified(by: $0) })?.type, target != type else {
             return nil

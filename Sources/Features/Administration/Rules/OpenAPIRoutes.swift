@@ -47,8 +47,8 @@ struct OpenAPIRoutes: Sendable {
         for (type, resource) in found { proposals.append(try proposal(resource, type, types, root)) }
     }
 
-    /// Returns the collections of the document, in the order of their first paths. Adds paths that no route can have to
-    /// ``skipped``.
+    /// Returns the collections of the document, in the order of their first paths. Paths that no route can have are
+    /// added to ``skipped``.
     private mutating func resources(_ root: JSONValue) throws(Refusal) -> [OpenAPIResource] {
         guard let paths = root.value(at: "/paths")?.members else {
             throw refusal("paths must be an object", at: root.value(at: "/paths") ?? root)

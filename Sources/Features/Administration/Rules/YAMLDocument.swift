@@ -4,13 +4,14 @@ import SyncModel
 
 /// A YAML document, read as JSON.
 ///
-/// libyaml parses the text into events, and each event is written as JSON at once, so there is no tree of nodes. An alias
-/// is a copy of the JSON of its anchor. Numbers, `true`, `false` and `null` without quotes have the types of the core
-/// schema (YAML 1.2, 10.3); every other scalar is a string. Keys are strings as they are written, such as `200`.
+/// libyaml parses the text into events, and each event is written as JSON at once, so there is no tree of nodes. An
+/// alias is a copy of the JSON of its anchor. Numbers, `true`, `false` and `null` without quotes have the types of the
+/// core schema (YAML 1.2, 10.3); every other scalar is a string. A key is always a string: the key `200` becomes
+/// `"200"`.
 struct YAMLDocument: Sendable {
-    /// The maximum number of bytes of the JSON, in which aliases are replaced.
+    /// The maximum number of bytes of the JSON, with each alias replaced by its copy.
     static let maximumBytes = 67_108_864
-    /// The maximum number of values and keys, in which aliases are replaced.
+    /// The maximum number of values and keys in the JSON, with each alias replaced by its copy.
     static let maximumNodes = 2_000_000
     static let maximumDepth = 500
 
@@ -243,7 +244,7 @@ struct YAMLDocument: Sendable {
         while let last = places.last, Int(last.offset) >= mergeStart { places.removeLast() }
     }
 
-    /// Writes the members of a merged mapping that the mapping itself does not have (`<<`, YAML 1.1).
+    /// Writes the members of a merged mapping (`<<`, YAML 1.1), except those that the mapping with the `<<` has itself.
     private mutating func write(_ merge: Merge, into frame: inout Frame) throws(OpenAPIRoutes.Refusal) {
         mark = merge.mark
         let root = (try? JSONTree(parsing: merge.json, limits: .widest))?.root

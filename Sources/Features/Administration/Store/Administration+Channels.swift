@@ -4,7 +4,7 @@ import Postgres
 package import SyncModel
 package import SyncStore
 
-/// A grant of a channel that has not ended.
+/// A grant of a channel to a user. The grant has not ended.
 package struct ChannelGrantRow: Sendable {
     package let user: UUID
     package let channel: String
@@ -47,7 +47,8 @@ extension Administration {
     /// The maximum number of a channel's entities that are counted.
     private static let mostCountedEntities: Int64 = 100_000
 
-    /// Grants a channel to a user, as an operator. An earlier grant by an operator with another role is replaced.
+    /// Grants a channel to a user, as an operator. An earlier operator's grant of the channel is replaced if its role
+    /// differs.
     ///
     /// - Returns: whether anything changed; nil if the organization does not exist.
     /// - Throws: `validation_failed` (rule `channel_limit`) if the user already holds the maximum number of channels.

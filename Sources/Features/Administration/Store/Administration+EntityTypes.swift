@@ -30,7 +30,8 @@ extension Administration {
     /// Registers or changes an entity type (product rule 16). Returns nil if the organization does not exist.
     ///
     /// - Throws:
-    ///   - `id_space_is_immutable` for another id space, once a mutation or an entity of the type exists.
+    ///   - `id_space_is_immutable` if the update changes the id space of a type that already has a mutation or an
+    ///     entity.
     ///   - `validation_failed` if the type is to be forwarded and there is no upstream.
     ///   - `validation_failed` if a type in use would lose a relation.
     package func putEntityType(

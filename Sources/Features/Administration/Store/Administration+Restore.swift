@@ -4,14 +4,15 @@ package import SyncModel
 import SyncStore
 
 extension Administration {
-    /// Corrects those parts of a restored database that are valid only at the time of the backup, such as leases.
+    /// Corrects those parts of a restored database that were valid only at the time of the backup, such as leases.
     ///
     /// Call it before gateways use the database. A repeated call has only one effect: clients read the feed from the
     /// beginning again.
     ///
-    /// A feed's new epoch is random instead of the next number. Otherwise, if a backup is restored twice, the gateway
-    /// would accept cursors from the time between the two restores. Requests in flight are left to the lanes' workers,
-    /// which treat the outcomes of these requests as unknown.
+    /// A feed's new epoch is a random number, not the next number. With the next number, two restores of one backup
+    /// would give the same epoch. After the second restore, the gateway would then accept cursors from the time between
+    /// the two restores. Requests in flight are left to the lanes' workers, which treat the outcomes of these requests
+    /// as unknown.
     package func setRightAfterRestore() async throws(Problem) -> RestoreReport {
         let change = Parameters(Int64.random(in: 1...0xffff_ffff_ffff))
         let time = Parameters(now())
@@ -79,7 +80,7 @@ extension Administration {
         "UPDATE retention_runs AS r SET owner = NULL, expires_at = NULL WHERE r.owner IS NOT NULL"
     )
 
-    /// Assigns each user's key to the user who owns the rows under this key according to the restored joins.
+    /// Assigns each user's data key to the user who, according to the restored joins, owns the rows that the key seals.
     ///
     /// The keys come from a dump that is newer than the other restored tables. If a user was joined into another user
     /// between the two backups, the key is already assigned to the other user, but the restored rows still belong to

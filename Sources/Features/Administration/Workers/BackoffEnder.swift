@@ -7,9 +7,9 @@ import SyncStore
 
 /// Ends the back-offs of organizations whose upstream settings were changed by an operator.
 ///
-/// The change is stored before the pass, and an organization can have many lanes. Therefore the response to the change
-/// does not wait for the pass. Failed passes are repeated. If a gateway stops before it completes a pass, the search of
-/// another gateway finds the change.
+/// A pass reads all lanes of an organization, and there can be many. Therefore the change is stored first, and the
+/// operator's request does not wait for the pass. Failed passes are repeated. If a gateway stops before it completes a
+/// pass, the search of another gateway finds the change.
 final class BackoffEnder: Service {
     /// The seconds between two attempts to complete all passes.
     private static let interval = 5.0

@@ -76,8 +76,8 @@ struct SealRowsCommand: AsyncParsableCommand {
     }
 
     private struct Outcome: Sendable {
-        /// The number of values that cannot be decrypted and stay unchanged, and of organizations whose data keys
-        /// cannot be unwrapped.
+        /// The number of values that cannot be decrypted and stay unchanged, plus the number of organizations that
+        /// could not be processed, for example because their data keys cannot be unwrapped.
         var left = 0
     }
 

@@ -18,8 +18,8 @@ extension KeyRotation {
     ///   - onWait: called before the run waits, with the number of seconds.
     ///   - progress: called after every few hundred rows.
     /// - Returns: nil if there is no such organization.
-    /// - Throws: `validation_failed` if the organization has no data key and there is no master key to wrap one;
-    ///   `store_unavailable` while the organization's data key cannot be unwrapped.
+    /// - Throws: `validation_failed` if the organization has no data key and no master key is configured to wrap a new
+    ///   one; `store_unavailable` while the organization's data key cannot be unwrapped.
     package func sealRows(
         of organization: UUID,
         grace: Double = OrganizationKeys.grace,
@@ -52,7 +52,8 @@ extension KeyRotation {
         }
     }
 
-    /// Creates an organization's first data key, if the organization has no key and there is a master key to wrap one.
+    /// Creates an organization's first data key, if the organization has no key and a master key is configured to wrap
+    /// it.
     ///
     /// Returns false if there is no such organization. Before you seal the rows of several organizations, call this
     /// method for each organization. Then only the first call of ``sealRows(of:grace:dropsKeys:onWait:_:)`` waits for
@@ -147,8 +148,8 @@ extension KeyRotation {
     /// Wraps every user's key by the first master key, a page at a time.
     ///
     /// - Parameters:
-    ///   - counts: the counts so far: of rewrapped data keys, and of data keys whose master keys are not configured.
-    ///     The method adds users' keys to these counts.
+    ///   - counts: the number of data keys rewrapped so far, and the number of data keys whose master keys are not
+    ///     configured. The method adds users' keys to these counts.
     ///   - progress: called with the number of keys rewrapped so far.
     func rewrapUserKeys(
         by master: MasterKey,
@@ -180,8 +181,8 @@ extension KeyRotation {
                 if !queries.isEmpty { _ = try await pool.run(queries) }
                 counts.rewrapped += queries.count
                 progress(counts.rewrapped)
-                // a page includes the user with which it begins: on the first page, this can be a user with the least
-                // UUID, because ids can be any UUIDs. Therefore the next page begins with the last user's successor.
+                // The statement reads from `last` on, and includes `last`, because a user can have the least UUID, with
+                // which the first page begins. Therefore the next page must begin after the last user that was read.
                 guard let next = end.name.successor else { return }
                 last = next
             }

@@ -224,7 +224,7 @@ package struct KeyRotation: Sendable {
 }
 
 extension Store {
-    /// Manages data keys, and seals rows that require sealing again.
+    /// Manages data keys, and seals rows that are stored in plain text or under an older key.
     package var keyRotation: KeyRotation {
         KeyRotation(
             tables: tables,

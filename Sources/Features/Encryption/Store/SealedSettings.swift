@@ -19,8 +19,8 @@ struct SealedSettings {
         let (name, key) = (table.name, table.key.first)
         hasKey = key != nil
         let names = columns.map { "\($0.name)" }
-        // the primary key is selected again before each column, because the place of a sealed value may contain the
-        // key, and ``SealedSetting/place`` reads the key directly before the value
+        // the primary key is selected before each column: the place of a sealed value may contain the key, and
+        // ``SealedSetting/place`` reads the key from the columns directly before the value
         let list = key.map { key in "\(key)::text AS row_key, " + names.map { "\(key), \($0)" }.joined(separator: ", ")
         }
         read = Statement(

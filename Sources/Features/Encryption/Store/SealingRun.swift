@@ -7,7 +7,7 @@ package import SyncStore
 ///
 /// The run first seals the settings. Then it decrypts all other rows without locks, before it creates any user's key.
 /// This step detects values that cannot be decrypted, and users whose keys are missing. Finally, the run seals the rows
-/// that are due, a few in each transaction.
+/// that require it (the due rows), a few in each transaction.
 package struct SealingRun {
     /// The number of rows that one statement reads to find the rows that require sealing.
     package static let scan = SealedLaneRows.scan
@@ -89,7 +89,7 @@ package struct SealingRun {
         }
     }
 
-    /// Decrypts rows. Values of due rows that cannot be decrypted are recorded later, by `write`.
+    /// Decrypts rows. If a value of a due row cannot be decrypted, `write` records this value later.
     private mutating func inspect<Kind: SealedKind>(at keys: [Kind.Key], of kind: Kind, areDue: Bool) async throws {
         let seal = seal
         let closed = try await userKeys.fetchingMissingKeys {

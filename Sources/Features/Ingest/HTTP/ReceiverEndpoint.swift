@@ -71,8 +71,8 @@ struct ReceiverEndpoint: Sendable {
         }
     }
 
-    /// Verifies a message. Large messages are queued, so that messages for one source or from one address wait for each
-    /// other.
+    /// Verifies a message. Large messages are queued, so that many messages for one source, or from one address, mainly
+    /// delay each other.
     private func isGood(
         _ head: SourceVerifier.Head,
         _ body: [UInt8],
@@ -259,7 +259,7 @@ struct SourceVerifier: Sendable {
             guard let id = headers[.webhookID], let timestamp = headers[.webhookTimestamp],
                 let signatures = headers[.webhookSignature],
                 !id.isEmpty, id.utf8.count <= WebhookVerifier.maximumIDBytes,
-                // the id becomes part of the events' names, which contain no control characters
+                // the id becomes part of event ids, which contain no control characters
                 id.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }),
                 timestamp.utf8.count <= 12, let seconds = Int64(timestamp),
                 abs(now.seconds - seconds) <= WebhookVerifier.usualTolerance,

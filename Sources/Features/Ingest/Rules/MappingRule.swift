@@ -32,7 +32,7 @@ package struct MappingRule: TableObject, Hashable {
         }
     }
 
-    /// The unit of times that are whole numbers.
+    /// The unit of a time that is a whole number.
     package enum TimeUnit: String, Sendable, Hashable, CaseIterable, JSONWritable {
         case seconds
         case milliseconds

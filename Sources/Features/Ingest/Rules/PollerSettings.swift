@@ -161,7 +161,8 @@ package struct PollerSettings: TableObject, Hashable {
         }
     }
 
-    /// Returns the worker's state for an operator's request to read all data from a place on (`{"from": …}`).
+    /// Returns the state with which a worker reads all data from a place on, as an operator has requested (`{"from":
+    /// …}`).
     ///
     /// If the value is not a valid place, this returns nil and adds an error to the report.
     func state(from value: JSONValue, at pointer: String, _ report: inout MemberReport) -> [UInt8]? {

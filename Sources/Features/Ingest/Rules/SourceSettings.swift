@@ -61,7 +61,7 @@ package enum SourceSettings: Sendable, Hashable {
         }
     }
 
-    /// Returns the worker's state for an operator's request to read all data from a place on.
+    /// Returns the state with which a worker reads all data from a place on, as an operator has requested.
     ///
     /// - Returns: the state. If the value is not a valid place, returns nil and adds an error to the report.
     package func state(

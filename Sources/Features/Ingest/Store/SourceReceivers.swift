@@ -37,7 +37,7 @@ package final class SourceReceivers: Sendable {
 
     private struct State {
         var sources = GenerationCache<SourceKey, Known>(capacity: capacity)
-        /// The times at which a source's failure was last recorded.
+        /// For each source, the time at which a failure was last recorded.
         var failures = GenerationCache<SourceKey, Timestamp>(capacity: capacity)
     }
 

@@ -93,8 +93,8 @@ package struct ClaimedSource: Sendable {
     package let failureCount: Int32
     package let lastSuccessAt: Timestamp?
     package let leasedUntil: Timestamp
-    /// When the organization's upstream was last changed before the lease; nil without an upstream, and for a source
-    /// that uses no upstream. Once the upstream has another time, data from the former upstream is not applied.
+    /// The time of the upstream's last change before the lease; nil without an upstream, and for a source that uses no
+    /// upstream. If the upstream changes during the lease, data from the former upstream are not applied.
     package internal(set) var upstreamChangedAt: Timestamp?
     let token: Int64
 

@@ -38,8 +38,8 @@ enum SourceStatements {
         s.organization_id = :organization AND s.name = :name AND s.lease_token = :token AND s.leased_until IS NOT NULL
         """
 
-    /// The condition that the organization's upstream has not changed since the lease began. It holds for a source that
-    /// uses no upstream, whose parameter is null.
+    /// The condition that the organization's upstream has not changed since the lease began. For a source that uses no
+    /// upstream, the parameter is null, and the condition is true.
     private static let isSameUpstream = """
         coalesce(
                 (SELECT u.updated_at FROM upstreams u WHERE u.organization_id = :organization) = :upstream_changed_at,

@@ -17,7 +17,7 @@ package struct SourceStore: Sendable {
     package static let searchLimit = 500
     /// The maximum length of a stored error, in bytes.
     package static let maximumErrorBytes = 1_000
-    /// The longest pause after a secret that cannot be decrypted, in seconds before jitter.
+    /// The longest pause after a failure to decrypt a source's secret, in seconds before jitter.
     static let longestSecretPause: Double = 300
 
     let pool: Pool

@@ -56,7 +56,8 @@ struct PollRun: Sendable {
         }
     }
 
-    /// Returns the upstream. Reads it again if the cache has other settings than the database had for the claim.
+    /// Returns the upstream's settings. If the cached settings are not those that the claim read in the database, reads
+    /// the settings again.
     private func currentUpstream() async throws(Problem) -> UpstreamSettings? {
         let known = try await store.catalog.organization(claim.key.organization)?.upstream
         guard known?.changedAt != claim.upstreamChangedAt else { return known }
@@ -138,7 +139,8 @@ struct PollRun: Sendable {
 
     /// Writes the position of the run; returns false if the worker has lost the source, or the upstream has changed.
     ///
-    /// If the write fails, the run continues. If the run is then interrupted, its pages are read again.
+    /// If the write fails, the run continues. If the run is interrupted after such a failure, the next run reads the
+    /// pages after the last written position again.
     private func isRecorded(_ state: PollState, _ planner: PollPlanner, hasEvents: Bool) async -> Bool {
         do throws(Problem) {
             return try await store.sources.progress(claim, state: planner.stored(state), hasEvents: hasEvents) != nil

@@ -15,7 +15,8 @@ package final class Poller: LeasedWorker {
         /// The number of sources that this replica polls concurrently. Sources that wait for a slow host are not
         /// included.
         package var places = 16
-        /// The maximum number of concurrent sources for each place. Sources that wait for a slow host are included.
+        /// The maximum number of sources that this replica polls concurrently, including sources that wait for a slow
+        /// host, divided by ``places``.
         package var requestsPerPlace = 4
         /// The maximum number of concurrent sources of one organization.
         package var maxConcurrentPerOrganization = 4

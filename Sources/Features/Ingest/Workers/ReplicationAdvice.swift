@@ -40,7 +40,7 @@ struct ReplicationAdvice {
 
     // MARK: - Events
 
-    /// Returns the failure if all attempts to submit an event failed.
+    /// Returns the failure for an event that could not be submitted in any attempt.
     func postponed(_ event: LoggedEvent, _ reason: String) -> SourceFailure {
         SourceFailure(
             "Changes cannot be committed, starting with \(Self.name(of: event)): \(SourceStoreMessages.sentence(reason)) "
@@ -49,7 +49,7 @@ struct ReplicationAdvice {
         )
     }
 
-    /// Returns the failure if the feed can never accept an event.
+    /// Returns the failure for an event that the feed can never accept.
     func impossible(_ event: LoggedEvent, _ reason: String) -> SourceFailure {
         SourceFailure(
             "\(Self.name(of: event)) cannot be committed: \(SourceStoreMessages.sentence(reason)) "
@@ -89,7 +89,7 @@ struct ReplicationAdvice {
         )
     }
 
-    /// Returns the failure if the slot that the settings name does not exist.
+    /// Returns the failure for a slot that is in the settings but does not exist.
     func missingSlot(after state: ReplicationState) -> SourceFailure {
         let slot = settings.slot
         let creation =
@@ -136,7 +136,7 @@ struct ReplicationAdvice {
 
     // MARK: - The publication
 
-    /// Returns the failure if changes are missing because the publication was changed.
+    /// Returns the failure for changes that are missing because the publication was changed.
     ///
     /// - Parameter failure: the defect that must be corrected first.
     func gap(_ reason: String, after failure: SourceFailure? = nil) -> SourceFailure {
@@ -153,8 +153,8 @@ struct ReplicationAdvice {
         "To create them, run in the source's database: CREATE PUBLICATION … FOR TABLE …; "
         + "SELECT pg_create_logical_replication_slot('…', 'pgoutput')."
 
-    /// Errors of a server while a connection is opened. These errors have no error code, and are recognized by their
-    /// text.
+    /// Errors that a server returns while a connection is opened. These errors have no error code, and are recognized
+    /// by their text.
     private static let connecting: [(sign: String, advice: String)] = [
         ("password authentication failed", "Correct the user and password in the source's secret."),
         ("no password supplied", "Add a password to the source's secret."),

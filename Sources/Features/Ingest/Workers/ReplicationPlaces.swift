@@ -46,13 +46,13 @@ package final class ReplicationPlaces: WorkPlaces {
     /// Assigns places to sources. Organizations take turns; the sources of an organization get places in the given
     /// order.
     ///
-    /// If no place is free, sources that have had their places for a long time are marked to release them.
+    /// If some sources get no place, sources that have had their places for at least a turn are marked to release them.
     package func take(_ sources: [SourceKey]) -> (taken: [SourceKey], isCrowded: Bool) {
         state.withLock { state in
             for source in sources {
                 guard let work = state.running[source], work.begun.duration(to: .now) > .seconds(configuration.settling)
                 else { continue }
-                // if a source is listed as due so long after it got its place, an operator has changed the source
+                // a source that is still listed as due this long after it got its place was changed by an operator
                 state.running[source]?.yields = true
             }
             let places = configuration.places

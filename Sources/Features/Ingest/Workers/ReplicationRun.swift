@@ -130,8 +130,10 @@ final class ReplicationRun: Sendable {
 
     /// Renews the lease. Also writes this run's state if `writing` is true, or if a success is recorded.
     ///
-    /// A success is recorded only if the durable position has advanced, or if no batch is failing. If `writing` is
-    /// false, the lease must also have an earlier success.
+    /// A success is recorded if the durable position has advanced since the last write. Without such an advance, a
+    /// success is recorded only if no attempt to submit the present batch has failed, and either the feed has accepted
+    /// an event or no batch is being submitted. If `writing` is false, a further condition applies: a success was
+    /// already recorded during this lease.
     ///
     /// Calls run one after another, because a call with an older state must not write after a call with a newer one. A
     /// call is not cancelled with the run, so that the run's last state is written.
@@ -258,8 +260,8 @@ final class ReplicationRun: Sendable {
 
     /// Returns the state from which the run continues.
     ///
-    /// Without a stored state, the log is read from a new beginning. Versions that are made from its positions must
-    /// exceed all earlier versions. Therefore the nanoseconds since 1970 are added to the positions, because this
+    /// Without a stored state, the log is read from a new beginning. Versions that are made from the log's positions
+    /// must exceed all earlier versions. Therefore the nanoseconds since 1970 are added to the positions, because this
     /// number grows faster than positions.
     ///
     /// - Throws: an error if the log between the stored position and the slot can no longer be read.

@@ -128,8 +128,8 @@ struct SlotInspection {
     /// - Parameters:
     ///   - known: the scope at the last check; nil at the first check, and if changes are already known to be missing.
     ///   - isRunning: whether the log is being read. If so, a table may have another name than in the settings.
-    /// - Throws: `Loss` if the log may lack changes since the last check. Otherwise, the defect that must be corrected
-    ///   first.
+    /// - Throws: `Loss` if the log may lack changes since the last check; for any other obstacle, the defect that must
+    ///   be corrected first.
     func check(since known: PublicationScope?, isRunning: Bool) async throws -> Finding {
         let publication: Publication
         do {
@@ -156,7 +156,8 @@ struct SlotInspection {
         do {
             failure = try await checkTables(publication, isRunning: isRunning)
         } catch let thrown as SourceFailure {
-            // the tables may have changed after the scope was read, so the failure can be the effect of missing changes
+            // the tables may have changed after the scope was read; if the log lacks changes for this reason, this loss
+            // is reported together with the failure
             guard let known, let reason = try await self.scope(of: publication, known).loss(since: known) else {
                 throw thrown
             }
@@ -377,10 +378,10 @@ struct SlotInspection {
 
     // MARK: - Types
 
-    /// Returns the built-in type by which each of the database's own types is read.
+    /// Returns, for each of the given user-defined types, the built-in type as which its values are read.
     ///
-    /// For a domain of a built-in type, this is the domain's base type. Otherwise it is 25 (`text`), or 1009 (`text[]`)
-    /// for an array.
+    /// For a domain of a built-in type, the result is the domain's base type. For all other types, it is 25 (`text`),
+    /// or 1009 (`text[]`) for an array.
     func builtIn(_ types: [UInt32]) async throws -> [UInt32: UInt32] {
         let rows = try await connection.run(Query(Self.typesStatement, Parameters(types.map(Int64.init))))
         var found: [UInt32: UInt32] = [:]
@@ -488,15 +489,17 @@ struct SlotInspection {
         """
     )
 
-    /// Selects the rows of the catalog that make a publication contain tables, and the catalog's rows of these tables.
+    /// Selects the catalog rows through which a publication contains the tables, and the catalog rows that describe
+    /// these tables.
     ///
     /// The transaction ids of catalog rows (`xmin`) show changes that were made and undone between two checks. If a
-    /// table leaves its schema and returns, PostgreSQL writes the table's dependency on the schema again. If a
-    /// partition is detached and attached again, PostgreSQL writes the partition's row of `pg_inherits` again.
+    /// table leaves its schema and returns, PostgreSQL writes a new row for the table's dependency on the schema. If a
+    /// partition is detached and attached again, PostgreSQL writes a new row of `pg_inherits` for the partition.
     ///
     /// The statement locks no table while it waits for another table's lock. It reads partitions from `pg_inherits`,
-    /// because `pg_partition_tree` keeps locks on them: an ALTER TABLE of the followed table could then be cancelled by a
-    /// deadlock with this statement. The size is read only for relations that the last check did not find.
+    /// because `pg_partition_tree` would keep locks on them. With these locks, the statement and an ALTER TABLE of the
+    /// followed table could end in a deadlock, and PostgreSQL could cancel the ALTER TABLE. The size is read only for
+    /// relations that the last check did not find.
     ///
     /// Before PostgreSQL 15, publications have no schemas, conditions or column lists. The statement reads schemas
     /// through dependencies, and conditions and lists as JSON, because this works in all versions.
@@ -686,8 +689,8 @@ private struct TableFinding {
 
     struct Unique {
         var columns: [String]
-        /// Whether PostgreSQL checks the index at each row. Otherwise it checks the index at the end of a statement or
-        /// a transaction.
+        /// Whether PostgreSQL checks the index at each row. If not, PostgreSQL checks the index at the end of a
+        /// statement or a transaction.
         let isImmediate: Bool
 
         /// Reads texts of the form `index:t:column`, one for each column of each index. If an index is not immediate,
@@ -733,8 +736,8 @@ private struct TableFinding {
         try checkChildren(table)
     }
 
-    /// Refuses a table whose rows are partly in tables that inherit from it. The log has changes of these rows under the
-    /// names of the child tables, also if the publication names only the parent.
+    /// Refuses a table whose rows are partly in tables that inherit from it. The log has changes of these rows under
+    /// the names of the child tables, even if the publication names only the parent.
     private func checkChildren(_ table: FollowedTable) throws(SourceFailure) {
         guard !children.isEmpty else { return }
         let names = children.prefix(3).joined(separator: ", ") + (children.count > 3 ? " and others" : "")

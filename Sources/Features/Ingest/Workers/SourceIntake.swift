@@ -22,8 +22,8 @@ struct SourceIntake: Sendable {
         /// The pause before the second attempt, in seconds. Each later pause is twice as long, up to ``longestPause``.
         var pause = 0.25
         var longestPause = 10.0
-        /// What happens to an event that the feed can never accept. If true, the event is refused like an invalid
-        /// event; if false, the source stops.
+        /// Whether an event that the feed can never accept is refused like an invalid event. If false, such an event
+        /// stops the source.
         var skipsImpossible = false
     }
 

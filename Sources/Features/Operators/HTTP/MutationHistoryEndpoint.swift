@@ -129,8 +129,8 @@ private struct SentRequestAnswer: AnswerBody {
         let request = mutationHistory.request
         writer.member("method", request.method)
         guard showsPayload else {
-            // the members that may reveal parts of the payload are null: the path may have a query from the app, and
-            // the pointers in `rewritten` name members of the payload
+            // these members are null because they may reveal parts of the payload: the path may have a query from the
+            // app, and the pointers in `rewritten` contain names of the payload's members
             writer.member(null: "url")
             writer.member(null: "url_path")
             writer.member(null: "headers")

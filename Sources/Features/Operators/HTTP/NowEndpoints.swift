@@ -136,8 +136,8 @@ struct NowView: AnswerBody {
         writer.member("day", object: { write(traffic.day, to: &$0) })
     }
 
-    /// Writes a series. The series of the last day omits the age of the oldest waiting mutation, because its points are
-    /// too far apart.
+    /// Writes a series. The series of the last day omits the age of the oldest waiting mutation, because the points of
+    /// that series are too far apart.
     private func write(_ traffic: TrafficSeries, to writer: inout JSONWriter) {
         let points = traffic.points
         writer.member("step_seconds", traffic.step)

@@ -94,7 +94,7 @@ final class OperatorStatusService: Service {
 
     private func sample() {
         let moment = configuration.now()
-        // two samples at the same time of the clock add only one point to the history
+        // if the clock shows the same time for two samples, only one of them is added to the history
         guard sampledAt.exchange(moment.microseconds, ordering: .relaxed) != moment.microseconds else { return }
         let totals = TrafficTotals(registry)
         let oldest = oldest.withLock { $0 }
@@ -171,7 +171,7 @@ enum OperatorFrame {
 
     static func now(_ view: NowView) -> [UInt8] { frame("now", view.json()) }
 
-    /// Data of an organization changed; nil if the organization is unknown.
+    /// Returns the frame that reports a change of an organization's data.
     static func changed(_ organization: UUID?) -> [UInt8] {
         frame("changed", JSONWriter.object { $0.member("organization_id", organization) })
     }

@@ -12,7 +12,7 @@ package struct Explanation: Sendable {
     static let devices = 20
 
     /// The findings, worst first. Findings of the same severity are in this order: the organization, the user, the
-    /// mutation of the question, the entity of the question, the lane, the devices.
+    /// mutation and the entity that the operator asked about, the lane, the devices.
     package let findings: [Finding]
 
     package init(of snapshot: UserSnapshot) {

@@ -40,13 +40,13 @@ package struct Finding: Sendable, Hashable {
         case deviceUnknown = "device_unknown"
         case deviceBehind = "device_behind"
         case deviceSilent = "device_silent"
-        // the mutation of the question
+        // the mutation that the operator asked about
         case mutationUnknown = "mutation_unknown"
         case mutationSucceeded = "mutation_succeeded"
         case mutationDiscarded = "mutation_discarded"
         case mutationStuck = "mutation_stuck"
         case mutationWaits = "mutation_waits"
-        // the entity of the question
+        // the entity that the operator asked about
         case entityUnknown = "entity_unknown"
         case entityVisible = "entity_visible"
         case entityHidden = "entity_hidden"
@@ -93,7 +93,7 @@ package struct UserSnapshot: Sendable {
         case erased
     }
 
-    /// The mutation that the question is about.
+    /// The mutation that the operator asked about.
     package struct Question: Sendable {
         package let id: UUID
         /// The mutation's record; nil if the user has no mutation with this id.
@@ -110,7 +110,7 @@ package struct UserSnapshot: Sendable {
         }
     }
 
-    /// The entity that the question is about.
+    /// The entity that the operator asked about.
     package struct EntityQuestion: Sendable {
         package let user: UUID
         package let key: EntityKey
@@ -138,7 +138,7 @@ package struct UserSnapshot: Sendable {
     package var lane: LaneState?
     package var mutation: Question?
     package var entity: EntityQuestion?
-    /// The device that the question is about; nil for all devices.
+    /// The device that the operator asked about; nil for all devices.
     package var device: UUID?
     package var now: Timestamp
 

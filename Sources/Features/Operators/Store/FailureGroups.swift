@@ -3,8 +3,8 @@ import Postgres
 package import SyncModel
 import SyncStore
 
-/// Groups the stuck mutations (failed or in conflict) of all organizations by common properties. Each group has the
-/// number of its mutations, and the times of the first and the last of them.
+/// Groups the stuck mutations (failed or in conflict) of all organizations by common properties. For each group,
+/// returns the number of its mutations, and the times of its first and its last mutation.
 ///
 /// Apart from counts, which stop at a limit, no step reads more rows than it returns.
 package struct FailureGroups: Sendable {
@@ -90,7 +90,8 @@ package struct FailureGroups: Sendable {
         return Query(Self.groupsStatement, parameters)
     }
 
-    /// Decrypts the problems of the examples. If an organization's keys are unavailable, its problems stay encrypted.
+    /// Decrypts the problem of each group's example (its newest mutation). If an organization's keys are unavailable,
+    /// its problems stay encrypted.
     private func open(_ groups: inout [FailureGroup], _ errors: [[UInt8]]) async throws {
         for (organization, places) in Dictionary(grouping: groups.indices, by: { groups[$0].organization }) {
             let rows = places.map { (groups[$0].user, groups[$0].mutation, errors[$0]) }
@@ -139,7 +140,7 @@ package struct FailureGroups: Sendable {
 
     // MARK: - Statements
 
-    /// Organizations with stuck mutations, by id.
+    /// Selects the organizations with stuck mutations, ordered by id.
     static let ownersStatement = Statement(
         "stuck_owners",
         ["first", "last", "limit"],
@@ -156,9 +157,11 @@ package struct FailureGroups: Sendable {
         """
     )
 
-    /// SQL that finds the next group of the organization `k`: the first row whose columns follow those of a group.
+    /// SQL that finds the next group of the organization `k`: the first row whose columns follow those of the previous
+    /// group.
     ///
-    /// - Parameter after: the names of the columns that contain the entity type, error code and status of that group.
+    /// - Parameter after: the names of the columns that contain the entity type, error code and status of the previous
+    ///   group.
     private static func first(behind after: String) -> String {
         """
         SELECT x.entity_type, x.error_code, x.error_status
@@ -175,11 +178,12 @@ package struct FailureGroups: Sendable {
                 AND x.error_status = p.error_status AND \(StuckRows.are("x"))
         """
 
-    /// Finds each next group by one look-up, and then counts the mutations of the page's groups.
+    /// Finds the groups of a page, each by one look-up, and counts their mutations.
     ///
-    /// The groups are found in the order of the page, because lateral joins follow the list of organizations and, within
-    /// each organization, the order of its groups. If the groups were sorted before the page ends, every page would read
-    /// the groups of all organizations. The last `ORDER BY` sorts only the rows of the page.
+    /// The groups are found in the order of the page, because lateral joins keep the order of the list of organizations
+    /// and, within each organization, the order of its groups. If the groups were sorted before the page's limit is
+    /// applied, every page would read the groups of all organizations. The last `ORDER BY` sorts only the rows of the
+    /// page.
     static let groupsStatement = Statement(
         "stuck_groups",
         ["organizations", "after_types", "after_codes", "after_statuses", "walk", "limit", "counted"]

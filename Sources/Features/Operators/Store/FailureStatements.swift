@@ -4,16 +4,16 @@ import SyncStore
 
 /// The statements of ``FailureQuery``, for each path (the index that a search uses).
 ///
-/// A value has the statements for pages in one of two orders, and for the edges of these pages. The edge of a page is
-/// the last row that the page reads. The statements for counts are the same for both orders.
+/// An instance has the statements for pages in one of two orders, and for the edges of these pages. The edge of a page
+/// is the last row that the page reads. The statements for counts are the same for both orders.
 ///
 /// The parameters are the position, the key of the path, the number of rows to read, the filter and the limit.
 struct FailureStatements: Sendable {
     typealias Path = FailureQuery.Path
 
-    /// Whole mutations, newest first.
+    /// The statements that return whole mutations, newest first.
     static let newest = FailureStatements("stuck", newestFirst: true, FailedMutation.list)
-    /// Positions, in the order in which mutations got stuck.
+    /// The statements that return positions, in the order in which the mutations got stuck.
     static let oldest = FailureStatements("operation", newestFirst: false, "m.stuck_at, m.user_id, m.id")
 
     private let pages: [Path: Statement]
@@ -21,8 +21,8 @@ struct FailureStatements: Sendable {
 
     func page(_ path: Path) -> Statement { pages[path] ?? Self.noEdge }
 
-    /// Returns the statement for the last row that a page reads. If it is nil, a page that is not full is the last
-    /// page.
+    /// Returns the statement for the last row that a page reads. If there is no such statement, a page that is not full
+    /// is the last page.
     func edge(_ path: Path) -> Statement? { edges[path] }
 
     static func count(_ path: Path) -> Statement { counts[path] ?? noEdge }
@@ -81,7 +81,7 @@ struct FailureStatements: Sendable {
         )
         """
 
-    /// The edge of a page without a following page: no row.
+    /// Selects no row. It is used if a path has no statement for the edge of its pages.
     static let noEdge = Statement(
         "operation_no_edge",
         "SELECT NULL::timestamptz AS stuck_at, NULL::uuid AS user_id, NULL::uuid AS id WHERE false"
@@ -101,8 +101,9 @@ struct FailureStatements: Sendable {
     /// Whether a row `m` matches the filter.
     fileprivate static let match = "m.status IN (\(MutationStatus.stuckList)) AND \(StuckRows.match("m"))"
 
-    /// The rows `m` with the given ids, each found by the index of ids. Only this index has the order `x.id`. Without
-    /// the order, a planner without statistics could choose any index that begins with the organization.
+    /// The rows `m` with the given ids. Each row is found by the index of ids, because no other index has the order
+    /// `x.id`. Without this ORDER BY, a planner without statistics could choose any index that begins with the
+    /// organization.
     fileprivate static let byID = """
         (SELECT DISTINCT i.id FROM unnest(:ids::uuid[]) AS i (id)) k
             CROSS JOIN LATERAL (
@@ -232,7 +233,7 @@ private struct FailureRows {
         key(table).map { isNewestFirst ? "\($0) DESC" : $0 }.joined(separator: ", ")
     }
 
-    /// The parameters of ``isBehind(_:)``. For one organization, they also include its id.
+    /// The parameters of ``isBehind(_:)``. For one organization, they include the organization's id.
     private var place: [String] {
         organization == nil
             ? ["after", "after_organization", "after_user", "after_id"]
@@ -250,10 +251,10 @@ private struct FailureRows {
 
     private var isOfOrganization: String { organization.map { "x.organization_id = \($0) AND " } ?? "" }
 
-    /// The rows `x`, found by the index by time.
+    /// SQL: the condition on the rows `x`, for a scan of the index by time.
     var rows: String { "\(isOfOrganization)\(isBehind("x")) AND \(StuckRows.areInTime("x"))" }
 
-    /// The rows `x` of a whole group, found by the index by group.
+    /// SQL: the condition on the rows `x` of one group, for a scan of the index by group.
     var rowsOfGroup: String {
         "\(isOfOrganization)\(FailureStatements.isOfGroup) AND \(isBehind("x")) AND \(StuckRows.are("x"))"
     }

@@ -7,7 +7,7 @@ package import SyncStore
 package actor NowReader {
     /// The maximum value of a count.
     package static let cap: Int64 = 10_000
-    /// The time in seconds after its last heartbeat for which a gateway counts as running.
+    /// The time in seconds for which a gateway counts as running after its last heartbeat.
     private static let memory: Int64 = 60
     private static let freshness: Duration = .seconds(2)
 
@@ -64,8 +64,9 @@ package actor NowReader {
             let (failed, conflict) = (
                 try failing.read("failed", as: Int64.self), try failing.read("conflict", as: Int64.self)
             )
-            // The number of examined pairs of an organization and a type. On a Citus cluster, it is the number of
-            // examined stuck mutations. If it reaches the cap, both counts may be too low.
+            // The number of examined pairs of an organization and a type or, on a Citus cluster, of examined stuck
+            // mutations. If this number reaches the cap, the counts of failed and of conflicting mutations may be too
+            // low.
             let looked: Int64 = try failing.read("looked")
             let oldest = try await waiting(results[2])
             return NowState(

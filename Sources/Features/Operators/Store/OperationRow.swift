@@ -96,7 +96,7 @@ package struct OperationRow: WorkItem {
     var lease: Parameters { Parameters(of: organization, id, token) }
 }
 
-/// Selects the mutations that an operation still covers once their lane is locked.
+/// Once a lane is locked, selects its mutations that an operation still covers.
 ///
 /// The operation omits a mutation that was settled or failed again after the operation had found it. If another gateway
 /// has claimed the operation, or if the operation has ended, all mutations are omitted.

@@ -104,7 +104,7 @@ enum OperationStatements {
     )
 
     /// Claims an operation for a gateway (`owner`) until `until`. Returns no row if another gateway has claimed the
-    /// operation since it was found with the time `due_at`. `now` is the present time.
+    /// operation since this gateway found it with the time `due_at`. `now` is the present time.
     static let claim = Statement(
         "operation_claim",
         ["organization", "id", "due_at", "owner", "until", "now"],

@@ -21,7 +21,7 @@ package struct RecentMutations: Sendable {
         @Exact package var entityType: String?
         /// The entity's server id.
         @Exact package var entityID: String?
-        /// The only mutation to list. Without a user, it is searched in the lanes of all users.
+        /// The only mutation to list. If the filter has no user, the mutation is searched in the lanes of all users.
         package var mutation: UUID?
         /// Only mutations that changed at or before this time are listed. A list of one user ignores this time.
         package var until: Timestamp?
@@ -38,7 +38,8 @@ package struct RecentMutations: Sendable {
         package let next: String?
     }
 
-    /// The maximum number of mutations that one page reads, and of lanes in which it searches for an id.
+    /// The maximum number of mutations that one page reads. Also the maximum number of lanes in which one page searches
+    /// for an id.
     package static let scan: Int64 = 10_000
 
     let pool: Pool

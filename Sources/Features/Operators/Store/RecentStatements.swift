@@ -11,13 +11,14 @@ enum RecentStatements {
                 AND (:device::uuid IS NULL OR m.device_id = :device)
         """
 
-    /// Whether the filter permits one of some statuses. The condition does not depend on rows. If it is false,
-    /// PostgreSQL does not execute this part of the query.
+    /// SQL: whether the filter permits at least one of the given statuses. The condition is the same for all rows. If
+    /// it is false, PostgreSQL does not execute this part of the query.
     private static func wants(_ statuses: String) -> String {
         "(cardinality(:statuses::text[]) = 0 OR :statuses::text[] && '{\(statuses)}')"
     }
 
-    /// The rows `m` of one part of the list after a position, found by the index of their time.
+    /// SQL: the condition that a row `m` belongs to one part of the list and follows the cursor. PostgreSQL finds these
+    /// rows by the index on the part's time.
     private static func rows(_ moment: String, _ condition: String, wants statuses: String) -> String {
         """
         m.organization_id = :organization AND (\(moment), m.user_id, m.id) < (:at, :user, :id)
@@ -43,8 +44,11 @@ enum RecentStatements {
         """
     }
 
-    /// A page reads a bounded number of rows in each of two indexes. The edge is the later of the two last rows. If the
-    /// page reads both indexes to their ends, there is no row.
+    /// Selects the edge: the last row that a page may list.
+    ///
+    /// A page reads up to `scan` rows from each of two indexes, newest first. The edge is the last row read from one of
+    /// the indexes: the one with the later time. If neither index has that many rows, there is no edge, and the result
+    /// is empty.
     static let edge = Statement(
         "recent_edge",
         ["organization", "at", "user", "id", "statuses", "scan"],
@@ -84,7 +88,8 @@ enum RecentStatements {
                 )
         """
 
-    /// A page. It merges the first rows of three parts, each with at most as many rows as the page.
+    /// Selects a page of the list. It has three parts: final, stuck and open mutations. The statement reads at most
+    /// `limit` rows of each part, and merges them.
     static let page = Statement(
         "recent_page",
         [

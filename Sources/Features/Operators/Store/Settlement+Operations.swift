@@ -78,7 +78,7 @@ extension Settlement {
     }
 
     /// Returns the lane's dependencies. The transaction reads them for the first mutation that needs them, and reuses
-    /// them for its other mutations.
+    /// them for the mutations after it.
     private func dependencies(
         knowing known: DependencyGraph?,
         _ lane: LaneState,

@@ -169,7 +169,8 @@ package struct OperationRun: Sendable {
         for (user, places) in Dictionary(grouping: found, by: \.user).sorted(by: { $0.key < $1.key }) {
             tally.add(try await settle(places, of: user, in: organization, operation))
         }
-        // a full page ends at its last mutation; otherwise, all mutations that were read have been processed
+        // a full page ends at its last mutation; a page that is not full ends at the last mutation that was read (the
+        // edge), or is the last page if there is no edge
         let place = found.count == limit ? found.last : edge
         guard let next = try await advance(operation, tally, to: place ?? found.last ?? operation.place) else {
             return nil
@@ -211,8 +212,9 @@ package struct OperationRun: Sendable {
         return next.map { Step(operation: $0, tally: tally, isLast: step?.next == nil) }
     }
 
-    /// Settles the mutations of one lane. If this fails, the step continues with the other lanes. If the database
-    /// fails, or if the lane takes too long, the step ends and is repeated with fewer mutations.
+    /// Settles the mutations of one lane. If settling fails, these mutations count as failed, and the step continues
+    /// with the other lanes. But if the database is unavailable, or if the lane takes too long, the step ends and is
+    /// repeated with fewer mutations.
     private func settle(
         _ places: [FailureQuery.Place],
         of user: UUID,

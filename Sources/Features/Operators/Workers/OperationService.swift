@@ -18,7 +18,7 @@ package final class OperationService: LeasedWorker {
     static let maxConcurrentPerOrganization = places - 1
     /// The time for which an operation keeps its place while operations of other organizations are due.
     static let turn: Duration = .seconds(15)
-    /// The interval at which an operation checks whether other operations are due, once its turn is over.
+    /// The interval at which an operation whose turn is over checks whether other operations are due.
     private static let turnPoll: Duration = .seconds(1)
     /// The interval between two searches for operations that ended long ago, in seconds.
     private static let pruneInterval: Double = 3_600
@@ -182,7 +182,8 @@ package struct OperationMetrics: Sendable {
 ///
 /// The failures are kept when an operation's lease ends, because each failure releases the lease for a pause.
 final class OperationSetbacks: Sendable {
-    /// The number of attempts at a step after which a mutation that takes too long alone counts as failed.
+    /// The number of attempts at a step after which a mutation counts as failed if it takes too long even without other
+    /// mutations.
     static let attempts = 10
     /// The maximum number of operations whose failures are stored.
     private static let capacity = 1_000

@@ -95,8 +95,9 @@ extension AgedRetention {
 
     /// Deletes mutations together with the history of their attempts.
     ///
-    /// If other mutations still wait for a mutation, only its history is deleted. This happens if a lane's worker was
-    /// lost before it released all waiting mutations. The lane then still needs the mutation.
+    /// If other mutations still wait for a mutation, only the history of this mutation's attempts is deleted. This
+    /// happens if a lane's worker was lost before it released all waiting mutations. The lane then still needs the
+    /// mutation.
     static let deleteMutationsStatement = Statement(
         "retention_delete_mutations",
         mutations.inputs,

@@ -26,7 +26,7 @@ struct AgedTable: Sendable {
         rows = AgedRows("retention_\(name)", of: name, owner: owner, id: id, by: age)
         let keys = UserIDRow.columns(id)
         self.keys = keys
-        // A row that was written again after it was read stays. The comparison of its age is in a CASE, so that the
+        // If a row was written again after it was read, it stays. The comparison of its age is in a CASE, so that the
         // plan finds the row by key and not by age.
         delete = Statement(
             "retention_delete_\(name)",

@@ -10,7 +10,7 @@ import SyncStore
 /// client id.
 struct ExpiredFailures {
     struct Page {
-        /// The old mutations by lane, in lane order.
+        /// The mutations that are due, for each user with such mutations, in the order of the users' ids.
         var lanes: [(user: UUID, ids: [UUID])] = []
         var scanned = 0
         var next: RetentionPosition?

@@ -5,8 +5,8 @@ import SyncStore
 
 /// Deletes the local ids of entities that retention deletes.
 ///
-/// Each local id becomes a mapping (``LocalID/retiredID(on:)``), because a stored mutation may need it for the
-/// comparison with a repeat.
+/// Each local id becomes a mapping (``LocalID/retiredID(on:)``), because the comparison of a stored mutation with a
+/// repeat may need this mapping.
 struct LocalIDRetention {
     /// A local id that an open mutation of its user may contain.
     struct Named {
@@ -32,8 +32,8 @@ struct LocalIDRetention {
 
     /// Deletes the local ids of entities.
     ///
-    /// The ids of each device are searched, for some devices at a time. No index begins with the entity, because then
-    /// each id that a device's first pull inserts would change another page of the index.
+    /// The ids of every device are searched, up to ``portion`` devices at a time, because no index begins with the
+    /// entity. In such an index, each id that a device's first pull inserts would change another page.
     func drop(of entities: [EntityKey], on connection: Connection) async throws {
         let found = try await connection.run(Query(Self.ofDeviceTypesStatement, parameters(entities)))
         let own = try found.read { try $0.entityKey() }
@@ -109,7 +109,7 @@ struct LocalIDRetention {
     /// because the other lanes need no local id.
     ///
     /// The search misses a mutation that a device pushes at the same time. If the local id in this mutation is then
-    /// deleted, the mutation fails when it runs. This is acceptable, because its entity was deleted long ago.
+    /// deleted, the mutation fails when it runs. This is acceptable, because the entity was deleted long ago.
     static let namedIDsStatement = Statement(
         "retention_named_local_ids",
         EntityRows.keys.inputs + ["organization"],
@@ -151,7 +151,7 @@ struct LocalIDRetention {
     ///
     /// - Parameters:
     ///   - inputs: the parameters, including `now`.
-    ///   - source: SQL of the rows, after FROM: `k` has the organization, `l` is a row of `local_ids`.
+    ///   - source: the SQL after FROM, in which `k` has the organization, and `l` is a row of `local_ids`.
     private static func retire(_ name: String, _ inputs: [String], from source: String) -> Statement {
         Statement(
             name,

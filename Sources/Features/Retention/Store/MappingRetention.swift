@@ -76,8 +76,8 @@ struct MappingRetention: Retention {
         if case .mapping(let user, let client) = place { (user, client) } else { nil }
     }
 
-    /// Whether a mapping `i` is unused, with the cutoff's parameter. Mappings of older gateways have no recorded last
-    /// use.
+    /// SQL: whether a mapping `i` was not used since the parameter `cutoff`, and is not needed. Mappings of older
+    /// gateways have no recorded last use, so the time of their resolution or creation is used instead.
     private static func isUnused(_ cutoff: String) -> String {
         """
         i.status <> 'pending' AND coalesce(i.last_used_at, i.resolved_at, i.created_at) < \(cutoff)

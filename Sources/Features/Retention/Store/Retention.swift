@@ -17,7 +17,7 @@ protocol Retention: Sendable {
 
     /// Deletes rows whose lanes are locked.
     ///
-    /// - Returns: the number of rows, without rows that have changed since they were read.
+    /// - Returns: the number of processed rows. Rows that have changed since they were read are not processed.
     func drop(_ rows: [Row], lanes: [LaneKey: LaneState], on connection: Connection) async throws -> Int
     /// The query that records the place after a page; nil if the next run begins at the oldest row again.
     func record(_ place: RetentionPosition?) -> Query?

@@ -54,7 +54,7 @@ package struct RetentionStore: Sendable {
     /// Releases the lease.
     ///
     /// - Parameters:
-    ///   - report: the numbers of a finished run; nil for an interrupted run.
+    ///   - report: the counts of rows of a finished run; nil for an interrupted run.
     ///   - due: the time of the next run.
     /// - Returns: the recorded end of the run.
     @discardableResult
@@ -170,7 +170,8 @@ package struct RetentionStore: Sendable {
             let found = results[results.count - 1]
             let rows = try found.read(retention.row)
             let due = rows.filter(\.isDue)
-            // a page may exceed the limit because of equal ages; only the last page has fewer rows than the limit
+            // only the last page has fewer rows than the limit; a page of mappings may exceed the limit, because it has
+            // all mappings of a client id
             let next = rows.count < limit ? nil : rows.last?.place
             guard lease != nil else { return RetentionStep(scanned: rows.count, changed: due.count, next: next) }
             var changed = 0

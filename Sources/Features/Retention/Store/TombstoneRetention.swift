@@ -9,7 +9,7 @@ import SyncStore
 /// All other mappings stay, including mappings of local ids, until ``MappingRetention`` deletes them.
 ///
 /// The feed's horizon becomes the highest position of a deleted tombstone. A client whose cursor is before the horizon
-/// must start again, because it may have missed a deletion.
+/// must read the feed from the beginning, because the client may have missed a deletion.
 struct TombstoneRetention: Retention {
     struct Row: RetentionRow {
         let organization: UUID
@@ -25,7 +25,7 @@ struct TombstoneRetention: Retention {
         var place: RetentionPosition { .tombstone(deletedAt, key) }
         var isDue: Bool { true }
 
-        /// The columns that find an unchanged tombstone.
+        /// The columns by which a tombstone is found if it has not changed.
         static let tombstone = Columns<Row>(
             .value("organization_id", \.organization),
             .value("entity_type", \.type),
@@ -33,7 +33,7 @@ struct TombstoneRetention: Retention {
             .value("feed_position", \.feedPosition)
         )
 
-        /// The columns that find the creator's mapping.
+        /// The columns by which the creator's mapping is found.
         static let mapping = Columns<Row>(
             .value("organization_id", \.organization),
             .value("user_id", \.user),
@@ -144,7 +144,7 @@ struct TombstoneRetention: Retention {
         """
     )
 
-    /// An entity stays if it was written after it was read, because its position is then different.
+    /// Deletes tombstones. An entity that was written after it was read has another position, and stays.
     static let deleteStatement = Statement(
         "retention_delete_tombstones",
         Row.tombstone.inputs,
@@ -160,7 +160,7 @@ struct TombstoneRetention: Retention {
     /// Deletes mappings that no idempotency record can need.
     ///
     /// Even a record that contains only the server id may need the mapping: if the repeat contains the client id, the
-    /// comparison of the two needs the mapping.
+    /// comparison of the repeat with the record needs the mapping.
     static let deleteMappingsStatement = Statement(
         "retention_delete_mappings_of_tombstones",
         Row.mapping.inputs + ["now"],

@@ -13,7 +13,8 @@ package struct RetentionRun: Sendable {
     static let turn = 64
     /// The number of consecutive failures after which a task is left to the next run.
     static let maxFailuresPerTask = 5
-    /// The number of consecutive failures of all tasks after which the run ends, because the database is unavailable.
+    /// The number of consecutive failures, over all tasks, after which the run ends, because the database is
+    /// unavailable.
     static let maxConsecutiveFailures = 20
 
     package enum Ending: Sendable {
@@ -28,7 +29,7 @@ package struct RetentionRun: Sendable {
 
     /// The result of a run, or of a preview.
     package struct Result: Sendable {
-        /// The numbers of rows.
+        /// The counts of processed rows, by kind.
         package var report = RetentionReport()
         package var ending = Ending.finished
         /// The seconds for which the oldest row had been overdue when the run began; 0 without overdue rows.

@@ -71,7 +71,7 @@ package struct EntityExport: Sendable {
     ///
     /// - Parameters:
     ///   - start: the cursor of the last line that was already written; nil to start from the beginning.
-    ///   - passed: called after each page. The export waits for its return, so `passed` can set the pace.
+    ///   - passed: called after each page. The export waits until `passed` returns, so `passed` can set the pace.
     /// - Throws: errors of `write` and `passed`; `cursor_expired`; `store_unavailable`.
     package func run(
         after start: FeedCursor?,
@@ -112,7 +112,7 @@ package struct EntityExport: Sendable {
         }
     }
 
-    /// A hash of the organization and the filter. Only an export with the same hash accepts a cursor.
+    /// A hash of the organization and the filter. An export accepts only cursors with the same hash.
     private var filterHash: UInt64 {
         var names = filter.types + ["+organization \(organization.lowercased)"]
         if let since = filter.updatedSince { names.append("+since \(since.microseconds)") }
@@ -294,8 +294,8 @@ struct ExportedEntity {
 
     /// Appends the line in the form that ``EntityLine`` reads.
     ///
-    /// The line contains the time of the last change, but not the version in the feed. An import would treat such a
-    /// version as one that the program outside of Sluice assigned to the entity.
+    /// The line contains the time of the last change, but not the version in the feed. An import would treat this
+    /// version as one that a program outside of Sluice assigned to the entity.
     func appendLine(to lines: inout [UInt8], cursor: FeedCursor) {
         var writer = JSONWriter(capacity: 256 + (document?.count ?? 0))
         writer.beginObject()

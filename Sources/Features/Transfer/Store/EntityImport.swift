@@ -29,7 +29,7 @@ package struct EntityImport {
         }
     }
 
-    /// The numbers of an import's lines by result.
+    /// The counts of an import's lines, by result.
     package struct Report: Sendable, Hashable {
         /// The number of lines read, without blank lines.
         package var lines = 0
@@ -71,7 +71,8 @@ package struct EntityImport {
     private let options: Options
     /// Called after each batch with the report, the number of the batch's lines, and the batch's duration.
     ///
-    /// Also called after each look-up, with 0 lines. The import waits for its return, so it can set the pace.
+    /// Also called after each look-up, with 0 lines. The import waits until this closure returns, so the closure can
+    /// set the pace.
     private let passed: (Report, _ lines: Int, _ seconds: Double) async throws -> Void
     private let limit: () -> Int
     private let refused: (Refusal) -> Void
@@ -238,7 +239,7 @@ package struct EntityImport {
             if options.isDryRun { return try await ingest.examine(request, of: options.organization) }
             let bearer = IngestBearer(
                 organization: options.organization,
-                // an import uses no service token; this random id marks no token as used
+                // an import uses no service token; with this random id, no token is marked as used
                 tokenID: UUID(),
                 source: options.source,
                 isFirstUse: false
@@ -287,7 +288,7 @@ package struct EntityImport {
 ///
 /// If the operator specified no rate, the pace leaves most of the database's capacity to other work, as in retention.
 package struct TransferPace: Sendable {
-    /// The permitted numbers of lines in a batch.
+    /// The least and the greatest value of ``limit``.
     package static let limits = 1...500
 
     /// The lines per second, if an operator specified a rate.
@@ -300,15 +301,15 @@ package struct TransferPace: Sendable {
 
     /// - Parameters:
     ///   - rate: the lines per second. If it is nil, the pace depends on the database's load.
-    ///   - quota: the organization's quota of requests. Batches do not use up this quota, which is for devices. But in
-    ///     the same time, a transfer makes at most half as many batches as the quota allows requests.
+    ///   - quota: the organization's quota of requests. The quota is for devices, and batches do not count against it.
+    ///     Nevertheless, a transfer makes at most one batch in the time in which the quota allows two requests.
     package init(rate: Int? = nil, quota: Quota? = nil) {
         self.rate = rate
         interval = quota.map { 2 / Double($0.limit) } ?? 0
     }
 
-    /// The maximum number of lines in the next batch. At a given rate, this is the number of lines in a tenth of a
-    /// second.
+    /// The maximum number of lines in the next batch. If the operator specified a rate, this is the number of lines in
+    /// a tenth of a second.
     package var limit: Int {
         let most = rate.map { max(1, $0 / 10) } ?? pace.limit
         return min(max(most, Self.limits.lowerBound), Self.limits.upperBound)
@@ -316,8 +317,8 @@ package struct TransferPace: Sendable {
 
     /// Returns the seconds to pause after a batch.
     ///
-    /// After a batch without lines, which was a look-up, the pause is as long as the look-up, up to one second. At a
-    /// given rate, there is no pause after a look-up.
+    /// After a batch without lines, which was a look-up, the pause is as long as the look-up, up to one second. If the
+    /// operator specified a rate, there is no pause after a look-up.
     package mutating func pause(after seconds: Double, lines: Int) -> Double {
         guard lines > 0 else { return rate == nil ? min(seconds, 1) : 0 }
         let own = pace.pause(after: seconds, rows: lines, waiting: 0)

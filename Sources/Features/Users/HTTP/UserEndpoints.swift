@@ -136,7 +136,7 @@ struct UserEndpoints: Sendable {
         return Subject(issuer: name.issuer, text: name.name)
     }
 
-    /// Responds with 200 once no stored data name the user, and with 202 while the erasure is in progress.
+    /// Responds with 200 once no stored data identify the user, and with 202 while the erasure is in progress.
     ///
     /// Repeating the request continues the erasure, and gateways also continue it.
     private func erase(_ user: UUID, in organization: UUID) async throws -> Answer {

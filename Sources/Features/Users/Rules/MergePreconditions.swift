@@ -60,7 +60,8 @@ package struct MergePreconditions: Sendable {
     }
 
     package enum Decision: Sendable, Hashable {
-        /// Neither user is served from now on. If an earlier call of the join closed the users, the closure is extended.
+        /// Neither user is served from now on. If an earlier call of the join has closed the users, the closure is
+        /// extended.
         case close
         /// The rows have moved already.
         case hasMoved

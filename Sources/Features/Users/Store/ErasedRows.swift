@@ -73,7 +73,8 @@ struct ErasedRows: Sendable {
     )
 
     /// The statement compares all columns of the key with the rows of the sub-select, including organization and user.
-    /// If it compared these two columns with the parameters, PostgreSQL would read all of the user's rows for each row.
+    /// If it compared these two columns with the parameters, PostgreSQL would read all of the user's rows for each row
+    /// of the sub-select.
     ///
     /// - Parameter name: the column of the id whose hash remains.
     private static func deleting(

@@ -40,14 +40,14 @@ enum ErasureStatements {
     /// Locks entities in the given order, if the user owns them or wrote them last. For each entity, it returns whether
     /// the erasure deletes the entity.
     ///
-    /// For entities that are not deleted, it also returns documents that are sealed with the user's key. Such a document
-    /// was written while the visibility of its type was `user`, and the visibility was changed later.
+    /// For entities that are not deleted, also returns the documents that are sealed with the user's key. Such a
+    /// document was written while the visibility of its type was `user`, and the visibility was changed later.
     ///
     /// - Parameters:
     ///   - own_channels: the user's own channels. An entity in no other channel is deleted, like an entity of a type
     ///     with the visibility `user`.
-    ///   - bytes: the limit of the documents in total. Entities after the document that reaches the limit are marked,
-    ///     and a later transaction writes them.
+    ///   - bytes: the limit of the total size of the returned documents. Entities after the document that reaches the
+    ///     limit are marked, and a later transaction writes them.
     static let lockEntities = Statement(
         "erase_lock_entities",
         ["organization", "user", "types", "ids", "own_channels", "bytes"],
@@ -153,7 +153,7 @@ enum ErasureStatements {
         """
     )
 
-    /// Completes the erasure. After that, no stored data name the user.
+    /// Completes the erasure. After that, no stored data identify the user.
     static let finish = Statement(
         "erase_finish",
         ["organization", "user_hash", "now"],

@@ -20,10 +20,10 @@ struct MergedRows: Sendable {
     /// other ids are random, so collisions do not occur with apps that generate ids as required.
     let collisions: Statement
     let collided: [StoredTable.Collision]
-    /// The tables of which the user's values are sealed.
+    /// The tables in which users' values are sealed.
     ///
-    /// The id of a row's user is a part of the data that authenticate its sealed values. Therefore the values must be
-    /// sealed again for the target.
+    /// The id of a row's user is a part of the data that authenticate the row's sealed values. Therefore the values
+    /// must be sealed again for the target.
     let sealed: [SealedTable]
 
     init(_ tables: [StoredTable]) {
@@ -134,7 +134,7 @@ struct MergedRows: Sendable {
     }
 
     /// SQL: whether a row of the user (`user`) in the first table and a row of the target (`into`) in the second table
-    /// have the same values in the columns.
+    /// have the same values in the given columns.
     private static func meets(_ own: StoredTable, _ other: StoredTable, _ columns: [String]) -> String {
         let (owner, others) = (own.users?.owner ?? "user_id", other.users?.owner ?? "user_id")
         return """

@@ -18,7 +18,7 @@ import SyncStore
 /// 4. The upstream is notified.
 /// 5. Only hashes remain: of the user, and of the user's subjects, idempotency keys, fingerprints and devices.
 package struct UserErasing: Sendable {
-    /// The time in seconds after which every gateway treats the user as closed. It is the same for a join.
+    /// The time in seconds after which every gateway treats the user as closed. The same time applies to a join.
     package static let settlingSeconds = UserJoining.settlingSeconds
     /// The time in seconds after which another gateway may claim an abandoned erasure. Together with the time until the
     /// next search, this is about a minute.
@@ -212,8 +212,8 @@ package struct UserErasing: Sendable {
 
     /// Closes the user.
     ///
-    /// - Parameter isNamed: whether documents or events name the user. If it is true, the user is closed even if the
-    ///   organization has no record of the user.
+    /// - Parameter isNamed: whether documents or events contain the user's id. If they do, the user is closed even if
+    ///   the organization has no record of the user.
     private func close(_ user: LaneKey, isNamed: Bool = false) async throws -> UserErasureRow? {
         let moment = now()
         let organization = user.organization
@@ -381,7 +381,7 @@ package struct UserErasing: Sendable {
         catalog.userKeys.ring.forget(users)
     }
 
-    /// Deletes rows that name the user but are not stored under the user's id.
+    /// Deletes rows that contain the user's id but are not stored under this id.
     private func eraseElsewhere(_ erasure: UserErasureRow) async throws {
         for (scan, delete) in rows.walks {
             // the scan is repeated until it finds no row, because a worker's last writes may be at positions that the
@@ -599,7 +599,7 @@ package struct UserErasing: Sendable {
         return try rows.read(UserErasureRow.init).first ?? erasure
     }
 
-    // MARK: - 5: no stored data name the user
+    // MARK: - 5: no stored data identify the user
 
     private func finish(_ erasure: UserErasureRow) async throws -> UserErasureRow {
         let moment = now()

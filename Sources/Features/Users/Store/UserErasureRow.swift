@@ -50,7 +50,7 @@ package struct UserErasureRow: WorkItem, Hashable {
     var lane: LaneKey? { users.first.map { LaneKey(organization: organization, user: $0) } }
 }
 
-/// Searches for data that name a user who has never sent a request.
+/// Searches for data that contain the id of a user who has never sent a request.
 ///
 /// An event from a source may name the owner of a document before the owner's first request. In this case, only
 /// documents or parked events contain the user's id.

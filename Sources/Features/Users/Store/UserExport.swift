@@ -175,7 +175,7 @@ package struct UserExport: Sendable {
         lines = pending
     }
 
-    /// Writes lines of the rows that name the user but are not stored under the user's id.
+    /// Writes a line for each row that contains the user's id but is not stored under this id.
     private func named(
         by scan: NamingScan,
         _ statement: Statement,
@@ -276,7 +276,8 @@ struct ExportLines: Sendable {
         return keys
     }
 
-    /// Adds a row of the ``ExportedRows`` statement of mutations: its details as the API shows them, and further columns.
+    /// Adds a row of the ``ExportedRows`` statement of mutations: its details, as the API shows them, and further
+    /// columns.
     ///
     /// - Returns: the row's key.
     mutating func addMutation(_ row: inout RowReader, of kind: ExportedRows) throws -> [String] {

@@ -147,7 +147,8 @@ struct ListenCommand: AsyncParsableCommand {
         } catch {
             throw Terminal.failure("127.0.0.1:\(port) cannot be used (\(error)); choose another --port, or 0.")
         }
-        // before the address is printed, because a script may send a signal as soon as it reads the address
+        // signals are trapped before the address is printed, because a script may send a signal as soon as it reads the
+        // address
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         var lines = ["Listening at http://127.0.0.1:\(channel.localAddress?.port ?? port)/ until Ctrl-C."]
         if secrets.isEmpty, keys.isEmpty {

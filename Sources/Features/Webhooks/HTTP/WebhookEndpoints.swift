@@ -13,7 +13,8 @@ struct WebhookEndpoints: Sendable {
     let administration: WebhookAdministration
     let bodies: BodyReader
     let policy: AddressPolicy
-    /// The public key with which receivers verify `v1a` signatures, as `whpk_…`; nil if the gateway makes none.
+    /// The public key with which receivers verify `v1a` signatures, as `whpk_…`; nil if the gateway makes no such
+    /// signatures.
     let publicKey: String?
 
     // MARK: - Endpoints

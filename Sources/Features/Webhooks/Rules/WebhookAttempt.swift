@@ -105,8 +105,8 @@ package struct WebhookHealth: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - jitter: 0 to 1; 1 makes the pause a fifth longer.
-    ///   - isSameRound: whether the attempt began before the last failure was recorded. If it fails, both failures
-    ///     count as one, because the second failure shows nothing new about the endpoint.
+    ///   - isSameRound: whether the attempt began before the last failure was recorded. If such an attempt fails, both
+    ///     failures count as one, because the second failure shows nothing new about the endpoint.
     package mutating func record(_ answer: WebhookAnswer, now: Timestamp, jitter: Double, isSameRound: Bool = false) {
         guard let error = answer.error else {
             self = WebhookHealth()
@@ -123,7 +123,8 @@ package struct WebhookHealth: Sendable, Hashable {
             until.append(now.adding(seconds: min(Self.longestPause, doubled) * (1 + 0.2 * min(max(jitter, 0), 1))))
         }
         if let retryAt = answer.throttledUntil {
-            // even if a longer pause is requested, the endpoint is attempted again after the longest allowed pause
+            // if the endpoint requests a longer pause, deliveries are nevertheless attempted again after the longest
+            // allowed pause
             until.append(min(retryAt, now.adding(seconds: WebhookSchedule.longestThrottle)))
         }
         if let latest = until.max() { pausedUntil = latest }

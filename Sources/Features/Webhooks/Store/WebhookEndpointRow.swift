@@ -26,7 +26,7 @@ package struct WebhookEndpointRow: Sendable {
     /// The time before which nothing is sent.
     package let pausedUntil: Timestamp?
     package let lastError: String?
-    /// The number of the last delivery; 0 before the first.
+    /// The sequence number of the last numbered delivery; 0 before the first.
     package let lastSequence: Int64
     package let createdAt: Timestamp
     package let updatedAt: Timestamp
@@ -61,7 +61,7 @@ package struct WebhookDeliveryRow: Sendable {
     /// The event's data as a JSON object.
     package let data: [UInt8]
     package let occurredAt: Timestamp
-    /// The delivery's number; nil until a worker first claims it.
+    /// The delivery's sequence number; nil until a worker first claims the delivery.
     package let sequence: Int64?
     package let status: WebhookOutcome.Status
     package let attemptCount: Int16

@@ -17,8 +17,8 @@ package enum WebhookOutbox {
 
     private static let ids = OrderedUUIDs()
 
-    /// Returns the id of a new record. It is greater than earlier ids, because endpoints number events in the order of
-    /// ids.
+    /// Returns the id of a new record. The id is greater than all ids that this process has made before, because the
+    /// deliveries to an endpoint are numbered in the order of their ids.
     static func makeID(at moment: Timestamp) -> UUID { ids.make(at: moment) }
 
     static let columns = Columns<WebhookRecord>(

@@ -8,8 +8,8 @@ enum WebhookStatements {
     /// Selects endpoints with waiting deliveries, in the order of their keys. The search looks up one delivery for each
     /// endpoint, regardless of the number of deliveries.
     ///
-    /// The result includes endpoints whose first delivery is not due, because the next search continues after the last
-    /// endpoint of the result.
+    /// The next search continues after the last endpoint of the result. Therefore the result also has endpoints that
+    /// are not due (`is_due` is false).
     static let due = Statement(
         "webhooks_due",
         ["after_organization", "after_endpoint", "now", "limit"],
@@ -230,7 +230,7 @@ enum WebhookStatements {
         """
     )
 
-    /// Ends a step. It also ends the lease, unless the worker continues the lease.
+    /// Writes the endpoint's state at the end of a step. If `leased_until` is null, this also ends the lease.
     static let write = Statement(
         "webhooks_write",
         [
@@ -302,7 +302,7 @@ struct WebhookOutcomeRow: Sendable {
     let outcome: WebhookOutcome
 }
 
-/// A delivery that receives its number.
+/// A delivery that gets its sequence number.
 struct WebhookNumberRow: Sendable {
     let endpoint: WebhookKey
     let id: UUID

@@ -7,17 +7,19 @@ import SyncStore
 /// The database operations of the delivery workers.
 ///
 /// Any number of replicas can use these operations at the same time. Each claim of an endpoint raises the lease's
-/// token, and results under an older token are discarded.
+/// token, and results under an older token are discarded. While a worker has the lease, it works in steps. Each step is
+/// one transaction, which writes the results of earlier attempts and reads the deliveries to be sent next.
 package struct WebhookStore: Sendable {
     /// The maximum number of deliveries of a step while its endpoint is healthy.
     ///
-    /// While the endpoint fails, only one delivery is sent, and the ages of the other deliveries are checked.
+    /// While the endpoint fails, a step has up to ``failingBatch`` deliveries. Only the first is sent; the others are
+    /// given up if they have waited for too long.
     package static let batch = 16
     static let failingBatch = 200
     /// The maximum number of entities that a step reads from the feed.
     static let feedPage = 100
-    /// The time in seconds after which an endpoint's lease expires, unless a step renews it. It is longer than
-    /// any batch takes.
+    /// The time in seconds after which an endpoint's lease expires, unless a step renews the lease. No batch takes as
+    /// long.
     package static let leaseSeconds: Double = 180
     /// The maximum number of endpoints that one search returns.
     package static let searchLimit = 500
@@ -68,7 +70,8 @@ package struct WebhookStore: Sendable {
 
     // MARK: - Finding
 
-    /// The endpoints that a search found, and the endpoint after which the next search continues; nil at the end.
+    /// The endpoints that a search found, and the endpoint after which the next search continues (nil if no more
+    /// endpoints follow).
     package typealias Found = (due: [WebhookKey], next: WebhookKey?)
 
     /// Returns endpoints with waiting deliveries, in the order of their keys. The search takes no locks.
@@ -112,8 +115,8 @@ package struct WebhookStore: Sendable {
     package struct Lease: Sendable {
         package let endpoint: WebhookKey
         package let token: Int64
-        /// The time of an operator's last change of the endpoint before the claim. After a later change, the messages
-        /// of this lease are no longer sent.
+        /// The time at which an operator last changed the endpoint before the claim. If an operator changes the
+        /// endpoint during the lease, the messages of this lease are no longer sent.
         let updatedAt: Timestamp
         package let url: String
         /// The secrets, newest first; two during a rotation.
@@ -160,7 +163,7 @@ package struct WebhookStore: Sendable {
         }
     }
 
-    /// Deletes the waiting deliveries of an endpoint that was deleted.
+    /// Deletes deliveries that remain of a deleted endpoint. Has no effect while the endpoint exists.
     package func dispose(of endpoint: WebhookKey) async throws(Problem) {
         _ = try await failure.reporting("delete the deliveries of a deleted webhook") {
             try await pool.transaction { connection in
@@ -213,7 +216,8 @@ package struct WebhookStore: Sendable {
     /// - Parameters:
     ///   - outcomes: the outcomes of deliveries from earlier steps.
     ///   - answers: the endpoint's responses, in order.
-    ///   - sameRound: indices of responses to attempts that began before the last failure was recorded.
+    ///   - sameRound: the indices of answers to attempts that began before the last counted failure; a failure among
+    ///     these answers is not counted.
     ///   - releases: whether the worker releases the endpoint.
     /// - Returns: the next step; nil if the lease was lost. In this case nothing was written.
     package func step(
@@ -287,7 +291,8 @@ package struct WebhookStore: Sendable {
         return Step(deliveries: deliveries, health: state.health, leasedUntil: leasedUntil)
     }
 
-    /// Numbers the deliveries without a number, in the order in which their events were recorded.
+    /// Assigns sequence numbers to the deliveries that do not have one yet, in the order in which the events were
+    /// recorded.
     ///
     /// The order is by id and not by time. A transaction determines its time before it waits for locks, so its events
     /// may be recorded after events with a later time.
@@ -307,7 +312,7 @@ package struct WebhookStore: Sendable {
         }
     }
 
-    /// Creates deliveries for the entities that changed since the last such delivery to the endpoint.
+    /// Creates a delivery of `entity.changed` for each entity that changed after the endpoint's position in the feed.
     private func readFeed(
         _ endpoint: WebhookKey,
         _ state: inout EndpointState,
@@ -327,7 +332,8 @@ package struct WebhookStore: Sendable {
         for var row in found {
             let (epoch, last) = (try row.read("epoch", as: Int64.self), try row.read("last_position", as: Int64.self))
             guard let position: Int64 = try row.read("feed_position") else {
-                // after a restore, the positions are different, so the endpoint receives only later changes
+                // either no entities follow, or the epoch has changed: after a restore, the positions are different, so
+                // the endpoint receives only changes after the last position
                 state.feed = (epoch, last)
                 break
             }
@@ -378,7 +384,7 @@ package struct WebhookStore: Sendable {
 
     // MARK: - Metrics
 
-    /// The numbers of endpoints, over all organizations.
+    /// Counts of endpoints, over all organizations.
     package struct Stats: Sendable, Hashable {
         package var enabled = 0
         /// The number of enabled endpoints that are paused because no attempt succeeds.

@@ -8,8 +8,8 @@ import Synchronization
 
 /// Delivers webhooks to endpoints with waiting deliveries.
 ///
-/// Organizations take turns, and no organization has more than its share of the places. ``HostPlaces`` prevents
-/// endpoints that respond slowly from taking all places.
+/// A place is the right of one endpoint to be served by this replica. Organizations take turns, and no organization has
+/// more than its share of the places. ``HostPlaces`` prevents endpoints that respond slowly from taking all places.
 package final class WebhookDispatcher: LeasedWorker {
     /// The transport of messages: opens a session with an endpoint, sends messages, and closes the session.
     package struct WebhookTransport: Sendable {
@@ -37,8 +37,8 @@ package final class WebhookDispatcher: LeasedWorker {
         /// The maximum number of endpoints to which this replica sends concurrently, not counting endpoints that
         /// respond slowly.
         package var places = 32
-        /// The maximum number of all concurrent endpoints, including endpoints that respond slowly, divided by
-        /// ``places``.
+        /// This number times ``places`` is the maximum number of concurrent endpoints, including endpoints that respond
+        /// slowly.
         package var requestsPerPlace = 4
         /// The maximum number of concurrent endpoints of one organization.
         package var maxConcurrentPerOrganization = 4
@@ -103,7 +103,7 @@ package final class WebhookDispatcher: LeasedWorker {
         let reason: String?
     }
 
-    /// Records whether an upstream is unavailable for a while, or responds.
+    /// Records that an upstream has become unavailable, or that it responds.
     ///
     /// Callers can call this method with the result of every request, because a known state is not written again.
     package func record(upstream organization: UUID, isDown: Bool, reason: String? = nil) {
@@ -183,7 +183,7 @@ package final class WebhookDispatcher: LeasedWorker {
     private struct Results {
         var outcomes: [WebhookOutcome] = []
         var answers: [WebhookAnswer] = []
-        /// Indices of responses to attempts that began before the last failure was recorded.
+        /// The indices of answers to attempts that began before the last counted failure.
         var sameRound: Set<Int> = []
     }
 

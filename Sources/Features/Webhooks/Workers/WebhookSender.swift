@@ -83,8 +83,8 @@ package struct WebhookSender: Sendable {
         }
         let found = await lookUp(target.host)
         guard let address = found.first else { return refused("the host's name could not be resolved") }
-        // a name with a single forbidden address is rejected, because such a name is an attack or a mistake of its
-        // owner
+        // if even one of the name's addresses is forbidden, the name is rejected, because such a name is an attack or a
+        // mistake of its owner
         if let problem = found.lazy.compactMap({ policy.problem($0, isTLS: target.isTLS) }).first {
             return refused("webhooks are not sent there: \(problem)")
         }

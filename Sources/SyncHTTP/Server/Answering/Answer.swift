@@ -71,7 +71,7 @@ package struct Answer: Sendable {
     }
 }
 
-/// A value that is written as a JSON object, without errors.
+/// A value that can be written as a JSON object. Writing it never fails.
 package protocol AnswerBody {
     /// The capacity to reserve: the text's length, or slightly less.
     var expectedBytes: Int { get }
@@ -109,7 +109,7 @@ extension Answer {
     }
 }
 
-/// A problem with its HTTP headers. Endpoints throw it, or a ``Problem`` without headers.
+/// A problem with its HTTP headers. Endpoints throw a refusal or, if no headers are needed, a ``Problem``.
 package struct Refusal: Error, Sendable {
     package var problem: Problem
     package var headers: HTTPFields

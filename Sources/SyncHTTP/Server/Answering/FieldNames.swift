@@ -60,7 +60,7 @@ package enum BrowserRules {
         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'
         """
 
-    /// Adds the headers to every response.
+    /// Adds the headers to the response if the path is at or below `/console` or `/admin`.
     ///
     /// - Parameter path: the path of the request.
     static func mark(_ answer: inout Answer, at path: String) {
@@ -94,8 +94,8 @@ package struct EntityTag: Sendable {
     /// The comparison is weak, so a tag that a cache has marked as weak also matches (RFC 9110, 13.1.2).
     package func isAmong(_ field: String?) -> Bool {
         guard let field else { return false }
-        // a comma in another tag's quotes splits that tag, which is harmless because the gateway's tags contain no
-        // comma
+        // a comma within the quotes of another server's tag splits that tag; this is harmless, because the gateway's
+        // tags contain no comma
         return field.utf8.split(separator: UInt8(ascii: ",")).map(\.trimmed).contains { part in
             let name = Substring(part)
             return name == "*" || (name.hasPrefix("W/") ? name.dropFirst(2) : name) == text

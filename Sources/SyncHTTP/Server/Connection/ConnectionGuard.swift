@@ -198,8 +198,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// Closes the connection once the system has accepted all written data, also if an idle timer or a shutdown closes
-    /// it.
+    /// Closes the connection once the system has accepted all written data. This also applies if an idle timer or a
+    /// shutdown closes the connection.
     ///
     /// Without this method, the channel would drop data that the client has not read yet.
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
@@ -254,7 +254,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: - Deadlines
 
-    /// Makes sure that the timer fires no later than the next deadline. A timer that fires earlier is scheduled again.
+    /// Makes sure that the timer fires no later than the next deadline. A timer that fires before the deadline is
+    /// scheduled again.
     private func scheduleTimer(_ context: ChannelHandlerContext) {
         guard let deadline = state.deadline else { return }
         if let timer {

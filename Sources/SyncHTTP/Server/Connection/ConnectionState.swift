@@ -130,8 +130,8 @@ struct ConnectionState {
 
     /// Ends the wait for a body that is being read.
     ///
-    /// - Returns: false if no body is being read, or if requests are pipelined. With pipelined requests, it is unknown to
-    ///   which request the body belongs.
+    /// - Returns: false if no body is being read, or if requests are pipelined. With pipelined requests, the request to
+    ///   which the body belongs is unknown.
     mutating func cutBody() -> Bool {
         guard runningBodyDeadline != nil else { return false }
         bodyDeadline = nil

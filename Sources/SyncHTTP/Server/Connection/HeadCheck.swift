@@ -2,14 +2,14 @@ import NIOCore
 import NIOHTTP1
 import NIOHTTPTypesHTTP1
 
-/// Checks the heads of requests before they are converted. Later handlers receive neither the HTTP version of a request
-/// nor the number of its `Host` fields.
+/// Checks the heads of requests before they are converted for later handlers. These handlers receive neither the HTTP
+/// version of a request nor the number of its `Host` fields.
 ///
 /// An HTTP/1.0 client's connection is closed after the response, because the close marks the end of the response for
 /// such a client. These requests are refused:
 ///
-/// - Requests without exactly one `Host` (RFC 9112, 3.2). A proxy that uses another `Host` than the gateway would send
-///   the request to another server. HTTP/1.0 requests may omit `Host`.
+/// - Requests without exactly one `Host` (RFC 9112, 3.2). If a request had several `Host` fields, a proxy could use
+///   another field than the gateway, and send the request to another server. HTTP/1.0 requests may omit `Host`.
 /// - Requests with a transfer coding other than `chunked`, and HTTP/1.0 requests with any transfer coding (6.1). The
 ///   gateway would not decode the body, and a proxy may read the request differently.
 final class HeadCheck: ChannelInboundHandler, RemovableChannelHandler {

@@ -6,7 +6,7 @@ import SyncModel
 
 /// A connection's socket during its transfer to code that no longer uses HTTP.
 ///
-/// An HTTP connection uses about 30 KB for its parser, its buffers and its task, which keeps the memory of its deepest
+/// An HTTP connection uses about 30 KB for its parser, its buffers and its task. A task keeps the memory of its deepest
 /// call. A listener that is idle for hours should not use this memory.
 package struct SocketHandover: Sendable {
     /// The code that takes over the socket. It writes the response's head first.

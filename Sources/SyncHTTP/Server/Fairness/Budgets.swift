@@ -94,7 +94,7 @@ package final class FairBudget: Sendable {
         guard tryAcquire(amount, for: user, excluding: own) else { throw overload.problem() }
     }
 
-    /// Reserves an amount if the budget allows it, without counting a refusal, because the caller retries.
+    /// Reserves an amount if the budget allows it. A refusal is not counted, because the caller retries.
     package func tryAcquire(_ amount: Int, for user: LaneKey, excluding own: Int = 0) -> Bool {
         let isTaken = shares.withLock { shares in
             guard shares.mayTake(amount, for: user, excluding: own) else { return false }

@@ -125,23 +125,24 @@ package struct UnverifiedBodyLimits: Sendable {
 /// used up, a body in this part is evicted:
 ///
 /// 1. In the whole budget, bodies for unknown sources are evicted first.
-/// 2. In a part with several sources, the bodies of the source with the most bytes are selected; of these, or in a part
-///    with several addresses, the bodies of the address with the most bytes. A step is skipped if no source or address
-///    has more than ``UnverifiedBodyLimits/lightBytes``, because a genuine message could otherwise be evicted for being
-///    larger than each of many small bodies.
-/// 3. Of the selected bodies, or of the whole part if none is selected, the body that began to arrive first is evicted.
-///    This may be the same body that needs more memory.
+/// 2. In a part with several sources, the source with the most bytes is selected. Then, if several addresses remain,
+///   the address with the most bytes is selected. Each of the two selections is skipped if no source or no address has
+///   more than ``UnverifiedBodyLimits/lightBytes``. Otherwise a genuine message that is larger than each of many small
+///   bodies could be evicted.
+/// 3. Of the bodies of the selected source or address, or of the whole part if none is selected, the body that began to
+///   arrive first is evicted. This may be the body that needs more memory.
 ///
-/// Therefore a body keeps its reservation until newer bodies have brought as many bytes as a part of the budget. Bodies
-/// that stop or arrive slowly evict only each other, even if there are very many of them. The size of a body does not
-/// matter, because among several recent bodies the largest often arrives fastest.
+/// Therefore a body keeps its reservation until the bytes of newer bodies fill a part of the budget. Bodies that stop
+/// or arrive slowly evict only each other, even if there are very many of them. The size of a single body does not
+/// matter: of several recent bodies, the largest is often the one that arrives fastest.
 package struct UnverifiedBodyBudget: Sendable {
     /// Identifies a body; later bodies have greater values.
     package typealias Ticket = Int
 
     /// The destination and the origin of a body.
     package struct Origin: Sendable, Hashable {
-        /// The origin of all bodies for unknown sources. Names are free to invent, so they give no share of the budget.
+        /// The origin of all bodies for unknown sources. A client can invent any number of source names, so an unknown
+        /// source gets no share of the budget.
         package static let unknown = Origin()
 
         /// The source; nil for all unknown sources.
@@ -161,7 +162,7 @@ package struct UnverifiedBodyBudget: Sendable {
     }
 
     package enum Decision: Sendable, Equatable {
-        /// The bytes are counted. For this purpose, these other bodies were evicted.
+        /// The bytes are counted. These other bodies were evicted to make room for them.
         case taken(evicted: [Ticket])
         /// The budget is used up. The body itself and these other bodies were evicted.
         case refused(evicted: [Ticket])

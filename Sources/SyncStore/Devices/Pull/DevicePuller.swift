@@ -8,13 +8,14 @@ package import SyncModel
 ///
 /// Local ids are numbers. Entities that the device has not seen yet get the next free numbers.
 ///
-/// Such an assignment is tentative, and the page's cursor names it. A pull from that cursor confirms the assignment. A
-/// pull that repeats the previous cursor gets a new assignment.
+/// Such an assignment is tentative. The page's cursor contains a number that identifies the page. A pull from this
+/// cursor confirms the page's assignments. A pull that repeats the previous cursor does not confirm them, and gets new
+/// assignments.
 ///
 /// The feed is read before the device's local ids. A push commits an entity and its local id together. Therefore the
 /// local id of every entity that the device created is found.
 package struct DevicePuller: Sendable {
-    /// The name of the counter of local ids that were assigned to devices.
+    /// The name of the metric that counts the local ids that were assigned to devices.
     package static let assigned = "sluice_local_ids_assigned_total"
 
     let feed: FeedReader
@@ -74,7 +75,7 @@ package struct DevicePuller: Sendable {
     /// - Parameters:
     ///   - device: any id; an unknown device is registered when it gets its first local id.
     ///   - wait: the time to wait for a change if the page is empty.
-    ///   - room: the memory budget in which bytes for the rows are reserved before they are read.
+    ///   - room: the memory budget in which bytes for the rows are reserved before the rows are read.
     /// - Throws: `invalid_request` for an invalid cursor, and for counters of types without local ids;
     ///   `validation_failed` (rule `device_limit`) if a new device exceeds the maximum, or if a type has no local ids
     ///   left. `cursor_expired` is also thrown if a page's assignments are no longer stored.
@@ -105,7 +106,8 @@ package struct DevicePuller: Sendable {
         }
     }
 
-    /// Unregistered types are accepted, because entities of such a type can still appear.
+    /// Rejects counters of types without local ids. Unregistered types are accepted, because entities of such a type
+    /// can still appear.
     private static func check(_ request: PullRequest, _ types: [ByteExactString: EntityType]) throws(Problem) {
         let other = request.nextLocalIDs.keys.map(\.string).sorted().first {
             types[$0].map { $0.idSpace != .device } ?? false
@@ -216,8 +218,9 @@ package struct DevicePuller: Sendable {
 
     /// Returns the organization's types.
     ///
-    /// An id space is fixed once a type is in use, and every type with an entity is in use. If a cached type is not in
-    /// use, the cache may be outdated, because another replica may have used the type.
+    /// The id space of a type cannot change once the type is in use, and every type that has an entity is in use. If a
+    /// type on the page is not in use according to the cache, the cache may be outdated, because another replica may
+    /// have used the type.
     private func types(of page: FeedPage, in organization: UUID) async throws -> [ByteExactString: EntityType] {
         let types = try await catalog.entry(organization).types
         if PulledPage.types(page).allSatisfy({ types[$0]?.isInUse == true }) { return types }
@@ -248,8 +251,8 @@ package struct DevicePuller: Sendable {
 
     /// Finds the device's local ids, and assigns the missing local ids.
     ///
-    /// - Parameter rivals: returns the assignments of other outstanding pages. It is called only if local ids are
-    ///   assigned.
+    /// - Parameter rivals: returns the assignments of other outstanding pages (``UnconfirmedAssignments``). It is
+    ///   called only if local ids are assigned.
     private func number(
         _ planner: inout PullPlanner,
         of device: DeviceKey,
@@ -297,7 +300,8 @@ package struct DevicePuller: Sendable {
 }
 
 extension PullPlanner {
-    /// Returns the parameters that select a range of the page's entities, which are counted over all types.
+    /// Returns the parameters that select a part of the page's entities. The range counts the entities of all types
+    /// together.
     fileprivate func numbered(_ device: Parameters, _ part: Range<Int>) -> Parameters {
         var parameters = device
         var (names, first, last, ids): ([String], [Int32], [Int32], [String]) = ([], [], [], [])

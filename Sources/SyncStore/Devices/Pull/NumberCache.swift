@@ -15,14 +15,14 @@ import Synchronization
 final class NumberCache: Sendable {
     /// The maximum number of cached ids of all devices. Each id needs about fifty bytes.
     ///
-    /// If it is exceeded, the devices whose last pulls are the oldest are dropped.
+    /// If this limit is exceeded, the devices that have not pulled for the longest time are dropped.
     static let limit = 500_000
     /// The maximum number of cached ids of one device.
     static let deviceLimit = 200_000
     /// The time for which a device's local ids are cached, in seconds.
     static let lifetime: Double = 300
 
-    /// The state of the feed in which a page was read.
+    /// The epoch and the horizon of the feed when a page was read.
     struct Stamp: Sendable, Hashable {
         let epoch: Int64
         let horizon: Int64
@@ -122,7 +122,7 @@ final class DeviceNumbers: Sendable {
 
     var count: Int { state.withLock { $0.count } }
 
-    /// Gives access to the local ids during a call.
+    /// Calls a closure with the known local ids.
     func find<Value, Failure: Error>(_ body: ([ByteExactString: OfType]) throws(Failure) -> sending Value)
         throws(Failure)
         -> sending Value

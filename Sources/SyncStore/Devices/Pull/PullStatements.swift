@@ -7,9 +7,8 @@ import Postgres
 enum PullStatements {
     /// Reads the local ids (numbers) by which the device identifies some entities.
     ///
-    /// The result has two parallel arrays: the position of an entity's server id in `ids`, and the entity's local id.
-    ///
-    /// The positions are counted over the ids of all types together.
+    /// The result has two parallel arrays: positions of server ids in `ids`, and the local ids of their entities. The
+    /// positions are counted over the ids of all types together.
     static let numbers = Statement(
         "pull_numbers",
         ["organization", "user", "device", "entity_types", "firsts", "lasts", "ids"],
@@ -45,9 +44,9 @@ enum PullStatements {
         """
     )
 
-    /// Reads the highest local id in use of each type, and the local ids in use from a base on, up to a count.
+    /// Reads, for each type, the highest local id in use, and the first local ids in use from a base on.
     ///
-    /// The local ids in use include the local ids of creates that have not taken effect.
+    /// Local ids in use include the local ids of creates that have not taken effect.
     static let taken = Statement(
         "pull_taken",
         ["organization", "user", "device", "entity_types", "bases", "counts"],
@@ -73,6 +72,8 @@ enum PullStatements {
     )
 
     /// Reads the outstanding pages of a device, and its last confirmed page.
+    ///
+    /// A page is outstanding until its assignments are confirmed or dropped.
     static let pages = Statement(
         "pull_pages",
         ["organization", "user", "device"],
@@ -85,9 +86,10 @@ enum PullStatements {
 
     // MARK: - Tentative pages
 
-    /// Reads the assignments of the outstanding pages.
+    /// Reads the assignments of the outstanding pages that are not superseded.
     ///
-    /// Each assignment includes the device's state for which it was made.
+    /// Each row also contains the device's state when it pulled the page: the newest page that the device had, and its
+    /// counters.
     static let rivals = Statement(
         "pull_rivals",
         ["organization", "user", "device"],
@@ -174,8 +176,8 @@ enum PullStatements {
 
     /// Confirms a page's assignments.
     ///
-    /// If the device already has the local id, or has assigned it to its own entity, that use takes precedence over the
-    /// page's assignment.
+    /// If the device already has a local id for the entity, or already uses the assigned local id for another entity,
+    /// the existing row takes precedence over the page's assignment.
     static let confirm = confirming("pull_confirm", as: "server_id", onConflict: "")
 
     /// Confirms local ids of entities for which the device already has another local id.

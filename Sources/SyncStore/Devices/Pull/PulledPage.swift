@@ -152,12 +152,13 @@ struct PulledPage: Sendable {
         }
     }
 
-    /// The cursor after the last change of this page, which can end earlier than the feed's page that was read.
+    /// The cursor after the last change of this page. This page can end earlier than the page that was read from the
+    /// feed.
     var next: FeedCursor { page.next }
 
     static func types(_ page: FeedPage) -> Set<ByteExactString> { Set(page.changes.lazy.map(\.entityType)) }
 
-    /// Returns the page in the device's local ids.
+    /// Returns the page with the device's local ids instead of server ids.
     ///
     /// - Parameter next: the cursor of the next pull.
     func page(next: FeedCursor) -> FeedPage {
@@ -174,8 +175,10 @@ struct PulledPage: Sendable {
 }
 
 extension PulledPage.Change {
-    /// Numbers and strings in relations are permanent ids; other values refer to no entity. A document whose ids are
-    /// all known is translated immediately.
+    /// Finds the ids in the change's document.
+    ///
+    /// In a relation, numbers and strings are permanent ids; other values refer to no entity. If the local ids of all
+    /// these ids are known, the document is translated immediately.
     fileprivate mutating func read(
         _ root: JSONValue,
         _ view: inout PulledPage.TypeView,

@@ -6,8 +6,8 @@ import SyncModel
 struct UnconfirmedAssignments: Sendable {
     /// The maximum number of outstanding pages of a device.
     ///
-    /// The value is also the number of consecutive pulls whose responses can be lost while the device's state changes
-    /// between them.
+    /// If the device's state changes between pulls, each pull stores a new page. Therefore this value is also the
+    /// number of consecutive pulls whose responses can then be lost.
     static let limit: Int64 = 8
     /// The number of attempts to store a page while concurrent pulls of the device store pages.
     static let attempts = 5
@@ -171,8 +171,8 @@ struct UnconfirmedAssignments: Sendable {
             }
             return false
         }
-        // if the process ends before this statement, two pages may assign an id differently; a push that uses such an
-        // id is refused, and the device pulls again
+        // if the process ends before this statement, two pages may assign one local id to different entities; a push
+        // that uses such a local id is refused, and the device pulls again
         if !superseded.isEmpty {
             _ = try await pool.run([
                 PullStatements.supersede(

@@ -2,7 +2,7 @@ package import SyncModel
 
 /// A page of an upstream's list.
 package struct PollPage: Sendable {
-    /// What follows the page.
+    /// What follows the page: a next page, the end of the list, or a next page that cannot be requested.
     enum End: Sendable, Hashable {
         case last
         case next(PollState.Place)
@@ -126,7 +126,8 @@ enum LinkHeader {
             guard take("<"), let end = rest.firstIndex(of: UInt8(ascii: ">")) else { return nil }
             let target = Self.text(rest[..<end])
             rest = rest[rest.index(after: end)...]
-            // if a link has several `rel` parameters, only the first is used
+            // if a link has several `rel` parameters, only the first is used; a link with an `anchor` does not start at
+            // the response, but at another resource (`isOfAnother`)
             var relations: String?
             var isOfAnother = false
             while true {

@@ -185,7 +185,7 @@ package struct PollPlanner: Sendable {
                 let form = "\(Self.maximumCursorBytes) bytes, or has control characters"
                 return .broken("the cursor at '\(pointer)' is longer than \(form)")
             }
-            // an empty page with its own cursor is the last page; some APIs return such pages
+            // some APIs end a list with an empty page that has the same cursor as the request for this page
             if count == 0, state.pass?.place == .cursor(ByteExactString(cursor)) { return .last }
             return .next(.cursor(ByteExactString(cursor)))
         case .page(_, let first):

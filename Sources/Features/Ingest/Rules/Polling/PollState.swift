@@ -7,7 +7,8 @@ package struct PollState: Sendable, Hashable {
     /// The position that completed passes have reached; nil before the end of the first pass, and if the position is
     /// unknown.
     package internal(set) var since: SinceValue?
-    /// The validators of a list that had a single page and was read completely. They detect changes of the list.
+    /// The validators of a list that had a single page and was read completely. The validators show whether the list
+    /// has changed.
     var validators: Validators?
     /// The pass that is in progress.
     var pass: Pass?
@@ -31,7 +32,7 @@ package struct PollState: Sendable, Hashable {
         var pages = 0
         var greatest: SinceValue?
         var items = 0
-        /// The number of events on these pages that were refused.
+        /// The number of refused events on the pages that were read.
         var refused = 0
         var places: RepetitionDetector?
         var contents: RepetitionDetector?
@@ -209,7 +210,7 @@ extension PollState.Place {
 /// Computes the times of a poller's requests.
 ///
 /// Each source has its own back-off. After failures the source is polled less often. Failures of requests that are
-/// forwarded to the same upstream do not affect it.
+/// forwarded to the same upstream do not affect this back-off.
 package enum PollSchedule {
     /// The longest pause after failures, in seconds before jitter.
     package static let longestPause: Double = 900
@@ -240,8 +241,8 @@ package enum PollSchedule {
 
 /// Detects a cycle in a sequence, and stores only one value of the sequence.
 ///
-/// The algorithm is from R. Brent, "An improved Monte Carlo factorization algorithm". To detect a cycle, it reads at
-/// most three times as many values as the cycle and the part before it have in total.
+/// The algorithm is from R. Brent, "An improved Monte Carlo factorization algorithm". To detect a cycle, the algorithm
+/// reads at most three times as many values as the cycle and the part before the cycle have in total.
 struct RepetitionDetector: Sendable, Hashable {
     @Exact private var mark: String
     /// The number of values to read until the next value is stored.

@@ -26,13 +26,13 @@ package struct FollowedTable: TableObject, Hashable {
     @Exact package private(set) var ids: [String] = []
     /// The column with the owner of an entity, for entity types that are private.
     @Exact package private(set) var owner: String?
-    /// The column with a number that grows with each change. If there is no such column, the position of a change in
-    /// the log is its version.
+    /// The column with a number that grows with each change. If there is no such column, the version of a change is its
+    /// position in the log.
     @Exact package private(set) var version: String?
     /// The column with the `Idempotency-Key` of the request that last wrote the row.
     @Exact package private(set) var causingKey: String?
-    /// The column that marks rows as deleted. A boolean column marks a row if it is true, any other column if it is not
-    /// null.
+    /// The column that marks rows as deleted. A boolean column marks the rows in which it is true. Any other column
+    /// marks the rows in which it is not null.
     @Exact package private(set) var deletedAt: String?
     package private(set) var columns: Columns = .all
     /// Whether the operator states that no id of the table's rows occurs in another table of the same entity type.
@@ -239,10 +239,11 @@ package struct RenamedColumn: Sendable, Hashable {
 }
 
 extension FollowedTable {
-    /// Returns the settings' names of columns that have another name in the log.
+    /// Returns the new names of columns that have another name in the log than in the settings, by their names in the
+    /// log.
     ///
-    /// A column is not renamed if the table already has a column with the settings' name. If several columns could get
-    /// the same name, the first in the settings gets it.
+    /// The new name is the name in the settings. A column keeps its name if the table already has a column with the new
+    /// name. If several columns could get the same new name, only the first of them in the settings gets it.
     package func renamings(of columns: some Sequence<String>) -> [ByteExactString: String] {
         guard !renamed.isEmpty else { return [:] }
         var names = Set<ByteExactString>(columns)

@@ -2,8 +2,8 @@ package import SyncModel
 
 /// Converts a database's log to events, message by message.
 ///
-/// Pure: a part of the log always results in the same events with the same names. It does not matter how often the log
-/// is read, or at which position reading begins.
+/// Pure: a part of the log always results in the same events with the same event ids, however often the log is read,
+/// and at any position where reading begins.
 package struct LogReader: Sendable {
     private let tables: [QualifiedName: FollowedTable]
     private let limits: IntakeLimits
@@ -113,7 +113,7 @@ package struct LogReader: Sendable {
         return events
     }
 
-    /// Returns the number of changes since the last call that concern tables that are not followed.
+    /// Returns the number of changes of tables that are not followed, since the last call.
     package mutating func takeIgnored() -> Int {
         defer { ignored = 0 }
         return ignored
@@ -122,9 +122,9 @@ package struct LogReader: Sendable {
     /// Returns a followed table's name; nil for other tables.
     package func name(of id: UInt32) -> QualifiedName? { readers[id] == nil ? nil : names[id] }
 
-    /// Returns an event's name.
+    /// Returns the id of an event (`event_id`).
     ///
-    /// The name contains the time of the commit, because a server that was reset writes other changes at the same
+    /// The id contains the time of the commit, because a server that was reset writes other changes at the same
     /// positions.
     private func name(_ position: UInt64, _ count: Int) -> String {
         let halves = [position >> 32, position & 0xffff_ffff].map { String($0, radix: 16, uppercase: true) }
@@ -184,14 +184,14 @@ enum RowStep: Sendable, Hashable {
 
 // MARK: - TransactionFold
 
-/// Reduces the changes of one transaction to its final state, for ids that pass from one row to another.
+/// Reduces the changes of one transaction to the transaction's final state, for ids that pass from one row to another.
 ///
 /// If a unique constraint is deferrable, a transaction may give an id to a row while another row still has this id. For
 /// example, `UPDATE contact SET id = id + 1` first writes "row 1 becomes 2", and then "row 2 becomes 3". The first
-/// change updates entity 2, and the second change deletes it, because row 2 loses its id. If these events were applied
-/// in this order, entity 2 would be lost, although a row has the id 2. A table with such a constraint has REPLICA
-/// IDENTITY FULL, so that the log contains each old row as a whole. From the old rows, this type determines which row
-/// loses an id.
+/// change updates entity 2, and the second change deletes entity 2, because row 2 loses the id 2. If these events were
+/// applied in this order, entity 2 would be lost, although a row has the id 2. A table with such a constraint has
+/// REPLICA IDENTITY FULL, so that the log contains each old row as a whole. From the old rows, this type determines
+/// which row loses an id.
 ///
 /// Transactions of up to ``eventLimit`` events and ``byteLimit`` bytes are reduced exactly. Larger transactions are
 /// processed in parts. If one row loses an id in one part, and another row gets the id in another part, rows with equal

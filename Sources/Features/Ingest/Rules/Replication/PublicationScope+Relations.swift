@@ -10,11 +10,12 @@ extension PublicationScope {
         package var file: Int64
         /// The oid of the TOAST table, which contains the large values; 0 if there is no TOAST table.
         package var toast: Int64
-        /// Whether PostgreSQL logs changes. It does not for an unlogged or a foreign table. This member is not stored.
+        /// Whether PostgreSQL logs the relation's changes (not stored). False for an unlogged or a foreign table.
         package var isLogged = true
         /// Whether the publication has a row for this relation, so that PostgreSQL refuses SET UNLOGGED (not stored).
         package var isProtected = false
-        /// Whether the relation has no rows (not stored). It is read only for a relation that the last check did not find.
+        /// Whether the relation has no rows (not stored). This is read only for a relation that the last check did not
+        /// find.
         package var isEmpty = true
         /// The relation's name (not stored).
         @Exact package var name = ""
@@ -41,9 +42,9 @@ extension PublicationScope {
 
         var stored: String { "\(oid):\(attachment):\(file):\(toast)" }
 
-        /// Whether ALTER TABLE may have written all rows again.
+        /// Whether ALTER TABLE may have rewritten all rows.
         ///
-        /// An ALTER TABLE that writes all rows again replaces the TOAST table. VACUUM FULL, CLUSTER, TRUNCATE and ALTER
+        /// An ALTER TABLE that rewrites all rows replaces the TOAST table. VACUUM FULL, CLUSTER, TRUNCATE and ALTER
         /// TABLE … SET TABLESPACE keep the TOAST table. If the relation has no TOAST table, these commands cannot be
         /// distinguished, and the result is true for all of them.
         fileprivate func isRewritten(since before: Relation) -> Bool {
@@ -56,8 +57,8 @@ extension PublicationScope {
         package let number: Int64
         /// The transaction that wrote the column's row in the catalog.
         @Exact package var revision: String
-        /// Whether rows that are older than the column have its default, although PostgreSQL did not write these rows
-        /// again.
+        /// Whether rows that are older than the column have its default, although PostgreSQL has not rewritten these
+        /// rows.
         package var fillsRows: Bool
 
         package init(number: Int64, revision: String, fillsRows: Bool = false) {
@@ -119,9 +120,9 @@ extension PublicationScope.Table {
 
     /// Whether a column was added or altered.
     ///
-    /// There is one change of the column's row in the catalog that is not an alteration: at the last check, older rows
-    /// had the column's default although PostgreSQL had not written it to them; now it has. A rewrite of the table, for
-    /// example by VACUUM FULL, has this effect.
+    /// The column's row in the catalog also changes if a rewrite of the table, for example by VACUUM FULL, writes the
+    /// column's default into older rows, which had the default only through the catalog. Such a change is not an
+    /// alteration.
     private func isRedefined(since before: PublicationScope.Table) -> Bool {
         let known = Dictionary(before.definitions.map { ($0.number, $0) }) { first, _ in first }
         return definitions.contains { definition in

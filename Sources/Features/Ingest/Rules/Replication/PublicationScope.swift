@@ -13,10 +13,10 @@ package struct PublicationScope: Sendable, Hashable {
         package var name: QualifiedName
         /// The table's oid. If another table has the same name now, the oid differs.
         package var oid: Int64
-        /// The rows of the catalog that make the publication contain the table. Such a row names the table, its schema,
+        /// The catalog rows through which the publication contains the table. Such a row names the table, its schema,
         /// or all tables.
         ///
-        /// PostgreSQL creates the row again if an operator sets the table, its condition or its column list again.
+        /// PostgreSQL replaces such a row if an operator sets the table, its condition or its column list again.
         /// PostgreSQL also writes a row if the table moves to another schema or is attached to a partitioned table.
         package var members: Set<ByteExactString>
         /// A hash of the table's condition (WHERE); empty if there is no condition.
@@ -89,8 +89,8 @@ package struct PublicationScope: Sendable, Hashable {
     /// The name of a followed table or partition that PostgreSQL does not log; nil if all of them are logged.
     package var unlogged: String? { tables.lazy.flatMap(\.relations).first { !$0.isLogged }?.name }
 
-    /// Returns the state of a table at the earlier check that this scope is from. The table is found by its oid or, if
-    /// no table has this oid, by its name.
+    /// Returns a table's entry in this scope, which is from an earlier check. The table is found by its oid or, if no
+    /// table has this oid, by its name.
     private func table(_ table: Table) -> Table? {
         tables.first { $0.oid == table.oid } ?? tables.first { $0.name == table.name }
     }

@@ -10,14 +10,15 @@ package struct ReplicationState: Sendable, Hashable {
     @Exact package var system: String
     /// The database's oid, because the databases of a server share its log positions; nil in states of older gateways.
     package var database: Int64?
-    /// The number that is added to log positions to form versions. With it, versions still grow after the log was
-    /// reset.
+    /// The number that is added to log positions to form versions. Because of this number, versions still grow after
+    /// the log was reset.
     package var base: Int64
     /// The log position in PostgreSQL's text form. All changes up to this position are in the feed.
     @Exact package var confirmed: String
     /// The server's timeline, which a failover changes.
     ///
-    /// It is nil in states of older gateways, which could confirm a position to the server before they stored it.
+    /// It is nil in states of older gateways, which could confirm a position to the server before they stored the
+    /// position.
     package var timeline: Int64?
     /// A defect that an operator should correct although the source works. An example is a publication without
     /// TRUNCATE.
@@ -182,8 +183,9 @@ package struct ReplicationSettings: TableObject, Hashable {
         return tables
     }
 
-    /// Adds an error to the report for each table that shares its entity type without the statement that its ids are
-    /// distinct. Equal ids of two tables are one entity, and a deletion in one table deletes it.
+    /// If several tables have the same entity type, adds an error to the report for each of them without
+    /// `distinct_ids`. Rows of these tables with equal ids would be one entity, and a deletion in one table would
+    /// delete this entity.
     ///
     /// Stored settings are read without this check, because older gateways accepted such settings. Their sources work,
     /// and operators see ``mergeWarning``.
@@ -201,8 +203,8 @@ package struct ReplicationSettings: TableObject, Hashable {
         }
     }
 
-    /// A warning about the first two tables that share an entity type without the statement that their ids are
-    /// distinct; nil if there are no such tables.
+    /// A warning about the first table without `distinct_ids` that shares its entity type with another table; nil if
+    /// there is no such table.
     var mergeWarning: String? {
         for table in tables where !table.hasDistinctIDs {
             guard let other = tables.first(where: { $0.entityType == table.entityType && $0.name != table.name })

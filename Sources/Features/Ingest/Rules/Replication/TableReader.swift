@@ -3,9 +3,11 @@ import SyncModel
 
 /// Makes events from the rows of one followed table. The reader uses the columns that the log last described.
 struct TableReader: Sendable {
-    /// The position of a change in the log, with the names for its events.
+    /// The position of a change in the log, with the ids for its events (`event_id`).
     struct Place {
-        /// The possible names of the change's events, in order.
+        /// The ids for the change's events. If an update changes the row's id, there are two events: the deletion of
+        /// the entity with the old id gets the first id, and the other event gets the second. All other changes have
+        /// one event, which gets the first id.
         let names: [String]
         /// The version of the row. It is used only if the table has no column with versions.
         let version: Int64
@@ -146,8 +148,8 @@ struct TableReader: Sendable {
             if isInsertion || gone != nil { whole.setLineage(.restartsIfDeleted) }
             return (gone.map { [$0] } ?? []) + [whole]
         }
-        // the log lacks large values that did not change; this event takes them from the entity with the old id, so it
-        // must precede the deletion of that entity
+        // the log lacks large values that did not change; this event takes these values from the entity with the old
+        // id, so the event must precede the deletion of that entity
         let part = Self.entry(text, name, limits, ofRowThatWas: gone.flatMap { try? $0.entry.event.get().entityID })
         return [logged(part, step)] + (gone.map { [$0] } ?? [])
     }
@@ -179,9 +181,10 @@ struct TableReader: Sendable {
         LoggedEvent(entry, table: table.name, step: step, hasVersions: version != nil)
     }
 
-    /// Returns the step of the row that has the id now: an arrival or a change.
+    /// Returns how a change affects the row that has the id after the change: the row gets the id (an arrival), or
+    /// already had the id (a change).
     ///
-    /// The step is nil if the log does not contain complete old rows.
+    /// The result is nil if the log does not contain complete old rows.
     private func step(_ old: [ColumnValue]?, _ row: [ColumnValue], arrives: Bool) -> RowStep? {
         guard includesOldRows else { return nil }
         if arrives { return .arrival(Self.hash(row)) }
