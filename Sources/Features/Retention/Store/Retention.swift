@@ -28,6 +28,18 @@ extension Retention {
     func record(_ place: RetentionPosition?) -> Query? { nil }
 }
 
+/// A task of retention in an organization: all rows of a kind, or the rows of one table of that kind.
+package struct RetentionTask: Sendable, Hashable {
+    package let kind: RetentionKind
+    /// The name of an ``AgedTable``; nil for other tasks.
+    @Exact package private(set) var table: String?
+
+    package init(_ kind: RetentionKind, of table: String? = nil) {
+        self.kind = kind
+        self.table = table
+    }
+}
+
 /// The result of a step.
 package struct RetentionStep: Sendable, Hashable {
     package var scanned = 0
