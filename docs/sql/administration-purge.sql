@@ -8,7 +8,7 @@ UPDATE local_id_pages AS p SET entity_types = NULL, local_ids = NULL, server_ids
 WHERE p.entity_types IS NOT NULL;
 
 -- restore_user_keys
--- Assigns each user's key to the user who owns the rows under this key according to the restored joins.
+-- Assigns each user's data key to the user who, according to the restored joins, owns the rows that the key seals.
 UPDATE user_keys AS k SET user_id = o.user_id
 FROM (
     SELECT x.organization_id, x.made_for, coalesce(j.into_id, x.made_for) AS user_id

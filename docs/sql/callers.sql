@@ -3,7 +3,7 @@
 SELECT 1 FROM users WHERE organization_id = $1 AND user_id = $2;
 
 -- catalog_user_erased
--- Reads whether one user (`user_hash`: the hash) is erased.
+-- Reads whether the user with the hash `user_hash` is erased.
 -- $1 organization, $2 user_hash
 SELECT 1 FROM user_erasures WHERE organization_id = $1 AND user_hash = $2;
 
@@ -42,7 +42,7 @@ FROM unnest($1::uuid[]) AS k (organization_id)
 CROSS JOIN LATERAL (SELECT * FROM user_joins x WHERE x.organization_id = k.organization_id OFFSET 0) j;
 
 -- catalog_erasures
--- Reads the erasures of organizations that began after `since` or are in progress.
+-- Reads organizations' erasures that began after `since` or are in progress.
 -- $1 organizations, $2 since
 SELECT k.organization_id, e.user_hash
 FROM unnest($1::uuid[]) AS k (organization_id)
@@ -144,7 +144,7 @@ CROSS JOIN LATERAL (
 WHERE z.organization_id = $1;
 
 -- lasting_callers_lost
--- An empty text means no name, because names are never empty
+-- In `names`, an empty text means that the token has no name
 -- $1 organizations, $2 users, $3 issuers, $4 names
 SELECT k.place
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[])

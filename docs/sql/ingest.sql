@@ -143,7 +143,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- ingest_requests
--- Reads the latest requests about entities that the gateway sent.
+-- Reads the latest requests that the gateway sent about each entity.
 -- $1 organization_id, $2 entity_type, $3 id
 SELECT s.*
 FROM unnest($1::uuid[], $2::text[], $3::text[]) AS k (organization_id, entity_type, id)

@@ -50,7 +50,7 @@ WHERE m.organization_id = k.organization_id AND m.user_id = k.user_id AND m.id =
     AND m.status = k.expected_status;
 
 -- lane_write_usual_outcomes
--- Writes outcomes that ``OutcomeRow/common`` describes completely, as it does most outcomes.
+-- Writes outcomes that need only the columns of ``OutcomeRow/common``.
 -- $1 organization_id, $2 user_id, $3 id, $4 status, $5 revision, $6 attempt_count, $7 server_id, $8 server_id_is_integer, $9 version, $10 response_status, $11 response_body, $12 change_position, $13 expected_status, $14 etag, $15 now
 UPDATE mutations AS m
 SET status = k.status, revision = k.revision, attempt_count = k.attempt_count,

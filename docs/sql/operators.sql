@@ -101,7 +101,7 @@ ORDER BY g.seen_at DESC, g.id
 LIMIT 100;
 
 -- stuck_owners
--- Organizations with stuck mutations, by id.
+-- Selects the organizations with stuck mutations, ordered by id.
 -- $1 first, $2 last, $3 limit
 SELECT o.id, o.name
 FROM organizations o
@@ -114,7 +114,7 @@ ORDER BY o.id
 LIMIT $3;
 
 -- stuck_groups
--- Finds each next group by one look-up, and then counts the mutations of the page's groups.
+-- Finds the groups of a page, each by one look-up, and counts their mutations.
 -- $1 organizations, $2 after_types, $3 after_codes, $4 after_statuses, $5 walk, $6 limit, $7 counted, $8 statuses, $9 entity_type, $10 error_code, $11 error_status
 SELECT p.organization_id, p.entity_type, p.error_code, p.error_status, c.count, f.first_at, l.stuck_at, l.user_id,
     l.id, l.error, p.number
@@ -786,7 +786,7 @@ FROM (
 ) c;
 
 -- operation_no_edge
--- The edge of a page without a following page: no row.
+-- Selects no row
 SELECT NULL::timestamptz AS stuck_at, NULL::uuid AS user_id, NULL::uuid AS id WHERE false;
 
 -- stuck_by_id
@@ -988,7 +988,7 @@ ORDER BY l.ready_at, l.organization_id, l.user_id
 LIMIT $4;
 
 -- recent_edge
--- A page reads a bounded number of rows in each of two indexes
+-- Selects the edge: the last row that a page may list.
 -- $1 organization, $2 at, $3 user, $4 id, $5 statuses, $6 scan
 SELECT m.at, m.user_id, m.id
 FROM (
@@ -1012,7 +1012,7 @@ ORDER BY m.at DESC, m.user_id DESC, m.id DESC
 LIMIT 1;
 
 -- recent_page
--- A page
+-- Selects a page of the list
 -- $1 organization, $2 at, $3 user, $4 id, $5 to_at, $6 to_user, $7 to_id, $8 scan, $9 statuses, $10 entity_type, $11 entity_id, $12 device, $13 limit
 SELECT m.organization_id, m.user_id, m.id, m.device_id, m.operation, m.entity_type, m.local_id, m.local_number, m.server_id, m.server_id_is_integer, m.status, m.error_code,
     m.error_status, m.attempt_count, m.accepted_at, m.sequence_number, m.version, m.at, m.position

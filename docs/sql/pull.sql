@@ -35,7 +35,7 @@ FROM (
 GROUP BY x.entity_type;
 
 -- pull_taken
--- Reads the highest local id in use of each type, and the local ids in use from a base on, up to a count.
+-- Reads, for each type, the highest local id in use, and the first local ids in use from a base on.
 -- $1 organization, $2 user, $3 device, $4 entity_types, $5 bases, $6 counts
 SELECT k.entity_type, h.highest, ARRAY(
     SELECT y.local_id
@@ -63,7 +63,7 @@ FROM local_id_pages p
 WHERE p.organization_id = $1 AND p.user_id = $2 AND p.device_id = $3;
 
 -- pull_rivals
--- Reads the assignments of the outstanding pages.
+-- Reads the assignments of the outstanding pages that are not superseded.
 -- $1 organization, $2 user, $3 device
 SELECT p.page, p.since_page, p.counters, p.entity_types, p.local_ids, p.server_ids, p.are_integers
 FROM local_id_pages p
@@ -207,7 +207,7 @@ LEFT JOIN devices d ON d.organization_id = $1 AND d.user_id = $2 AND d.device_id
 WHERE o.id = $1;
 
 -- feed_news
--- If no entity has changed, the result is a single row without an entity
+-- Reads the state of a feed, and its first changes after a position.
 -- $1 organization, $2 after, $3 limit
 SELECT f.epoch, f.last_position, EXISTS (
         SELECT FROM entity_types t WHERE t.organization_id = $1 AND t.visibility = 'channels')

@@ -288,7 +288,7 @@ SELECT k.organization_id, k.user_id, k.id, k.device_id, k.sequence_number, k.pos
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::int8[], $6::int8[], $7::int8[], $8::uuid[], $9::bytea[], $10::bytea[], $11::text[], $12::text[], $13::uuid[], $14::int8[], $15::text[], $16::bool[], $17::text[], $18::json[], $19::int2[], $20::int2[], $21::text[], $22::int8[], $23::text[], $24::int8[], $25::int2[], $26::timestamptz[], $27::timestamptz[], $28::json[], $29::text[], $30::text[], $31::json[], $32::text[], $33::text[], $34::text[], $35::int2[], $36::int4[], $37::int4[], $38::int4[], $39::int4[], $40::int4[], $41::int4[]) AS k (organization_id, user_id, id, device_id, sequence_number, position, change_position, idempotency_key, fingerprint, fingerprint_places, operation, entity_type, local_id, local_number, server_id, server_id_is_integer, endpoint, payload, priority, max_attempts, conflict_resolution, base_version, status, version, response_status, created_at, synced_at, headers, order_key, resolution, error, last_error, traceparent, error_code, error_status, dependencies_from, dependencies_to, blockers_from, blockers_to, references_from, references_to);
 
 -- group_write_usual_mutations
--- Inserts mutations that ``MutationRow/common`` describes completely, which is the usual case.
+-- Inserts mutations that need only the columns of ``MutationRow/common``.
 -- $1 organization_id, $2 user_id, $3 id, $4 device_id, $5 sequence_number, $6 position, $7 change_position, $8 idempotency_key, $9 fingerprint, $10 fingerprint_places, $11 operation, $12 entity_type, $13 local_id, $14 local_number, $15 server_id, $16 server_id_is_integer, $17 endpoint, $18 payload, $19 priority, $20 max_attempts, $21 conflict_resolution, $22 base_version, $23 status, $24 version, $25 response_status, $26 created_at, $27 synced_at, $28 now
 INSERT INTO mutations AS m (
     organization_id, user_id, id, device_id, sequence_number, position, change_position, idempotency_key, fingerprint, fingerprint_places, operation, entity_type, local_id, local_number, server_id, server_id_is_integer, endpoint, payload, priority, max_attempts, conflict_resolution, base_version, status, version, response_status, created_at, synced_at, accepted_at, changed_at)
@@ -472,7 +472,7 @@ WHERE l.organization_id = k.organization_id AND l.user_id = k.user_id AND l.devi
     AND l.entity_type = k.entity_type AND l.local_id = k.local_id;
 
 -- group_lock_entities
--- Locks the entities that the group names, by server id or by a mapped client id.
+-- Locks the entities that a group names, by server id or by a mapped client id.
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type
 SELECT e.*
 FROM (
@@ -524,7 +524,7 @@ CROSS JOIN LATERAL (
 ) e;
 
 -- push_lock_entities
--- Locks the entities that pushes name, with documents up to a number of bytes.
+-- Locks the entities that pushes name, and reads their documents up to a number of bytes.
 -- $1 organization_id, $2 entity_type, $3 id, $4 mapped_organization_id, $5 mapped_user_id, $6 mapped_client_id, $7 mapped_entity_type, $8 bytes
 WITH found AS MATERIALIZED (
     SELECT r.*, row_number() OVER () AS place

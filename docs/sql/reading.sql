@@ -9,7 +9,7 @@ FROM mutations m
 WHERE m.organization_id = $1 AND m.user_id = $2 AND m.id = ANY ($3::uuid[]);
 
 -- mutations_list
--- Reads one mutation more than the page contains.
+-- Lists a user's mutations.
 -- $1 organization, $2 user, $3 after, $4 statuses, $5 device, $6 entity_type, $7 limit, $8 bytes
 SELECT m.id, m.endpoint, m.payload, m.headers, m.dependency_ids, m.priority, m.max_attempts, m.conflict_resolution,
     m.base_version, m.last_error, m.last_error_code, m.created_at,
@@ -135,7 +135,7 @@ WHERE i.organization_id = $1 AND i.user_id = $2 AND i.client_id = ANY ($3::uuid[
 ORDER BY i.client_id, i.entity_type;
 
 -- mappings_lookup_numbers
--- For an id without a server id, the statement also reads the create's state, which determines whether the id will get a server id.
+-- Reads the server ids of local ids.
 -- $1 organization, $2 user, $3 device, $4 entity_type, $5 local_ids
 SELECT k.local_id, coalesce(l.server_id, l.same_as) AS server_id, l.server_id_is_integer,
     CASE WHEN coalesce(l.server_id, l.same_as) IS NOT NULL THEN 'resolved'
@@ -228,7 +228,7 @@ ORDER BY d.last_seen_at DESC, d.device_id
 LIMIT $3;
 
 -- backlog_counts
--- Counts the mutations by device and status, and returns the first mutation of each count.
+-- Counts the mutations by device and status, and returns the first mutation of each device and status.
 -- $1 organization, $2 user, $3 limit
 WITH o AS MATERIALIZED (
     SELECT x.device_id, x.status, x.position

@@ -367,7 +367,7 @@ USING (
 WHERE s.organization_id = e.organization_id AND s.channel = ANY (e.channels) AND s.changed_at = e.feed_position;
 
 -- retention_delete_tombstones
--- An entity stays if it was written after it was read, because its position is then different.
+-- Deletes tombstones
 -- $1 organization_id, $2 entity_type, $3 id, $4 feed_position
 DELETE FROM entities AS e
 USING unnest($1::uuid[], $2::text[], $3::text[], $4::int8[]) AS k (organization_id, entity_type, id, feed_position)

@@ -195,7 +195,7 @@ SELECT k.organization_id, k.endpoint_id, k.id, k.sequence, k.data, k.occurred_at
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int8[], $5::json[], $6::timestamptz[]) AS k (organization_id, endpoint_id, id, sequence, data, occurred_at);
 
 -- webhooks_write
--- Ends a step
+-- Writes the endpoint's state at the end of a step
 -- $1 organization, $2 endpoint, $3 next_sequence, $4 feed_epoch, $5 feed_position, $6 failure_count, $7 failing_since, $8 paused_until, $9 last_error, $10 is_gone, $11 leased_until
 UPDATE webhook_endpoints AS e
 SET next_sequence = $3, feed_epoch = $4, feed_position = $5, failure_count = $6, failing_since = $7,
