@@ -360,54 +360,8 @@ package enum ChannelStatements {
         """
     )
 
-    // MARK: - Pruning
-
-    /// Deletes stays that ended at or below the feed's horizon, because every valid cursor is after them.
-    package static let pruneStays = Statement(
-        "channels_prune_stays",
-        ["organization", "limit"],
-        """
-        DELETE FROM ended_stays AS s
-        USING (
-            SELECT x.organization_id, x.channel, x.left_at FROM ended_stays x
-            WHERE x.organization_id = :organization
-                AND x.left_at + 0 <= (SELECT f.horizon FROM feeds f WHERE f.organization_id = :organization)
-            ORDER BY x.left_at + 0 LIMIT :limit
-        ) k
-        WHERE s.organization_id = :organization AND s.channel = k.channel AND s.left_at = k.left_at
-        """
-    )
-
-    /// Deletes grants that ended at or below the horizon, if their users no longer hold the channel.
-    ///
-    /// If a user got a channel again, the earlier grant remains, because devices may not have processed the end of the
-    /// earlier grant (``GrantHistory``).
-    package static let pruneGrants = Statement(
-        "channels_prune_grants",
-        ["organization", "limit"],
-        """
-        DELETE FROM channel_grants AS g
-        USING (
-            SELECT x.user_id, x.channel, x.source, x.since
-            FROM feeds f
-            CROSS JOIN LATERAL (
-                SELECT * FROM channel_grants y
-                WHERE y.organization_id = :organization AND y.until <= f.horizon
-                    AND NOT EXISTS (
-                        SELECT FROM channel_grants z
-                        WHERE z.organization_id = :organization AND z.user_id = y.user_id AND z.channel = y.channel
-                            AND (z.until IS NULL OR z.until > f.horizon))
-                ORDER BY y.until LIMIT :limit
-            ) x
-            WHERE f.organization_id = :organization
-        ) k
-        WHERE g.organization_id = :organization AND g.user_id = k.user_id AND g.channel = k.channel
-            AND g.source = k.source AND g.since = k.since
-        """
-    )
-
     static let all = [
         raiseFeed, moveStays, beginStays, recordEnds, endStays, follow, endGrants, beginGrants, endGrantsOfDeleted,
-        holders, access, accessOfFew, accessTo, subjects, history, startEvaluation, pruneStays, pruneGrants,
+        holders, access, accessOfFew, accessTo, subjects, history, startEvaluation,
     ]
 }

@@ -6,7 +6,7 @@ import SyncStore
 /// Deletes the ends of grants, and of entities' stays in channels, that no device's cursor can need.
 ///
 /// These rows have positions in the feed, but no times. Therefore retention notes the feed's position once a day. All
-/// rows up to a position that was noted before the storage period have expired. When such rows are deleted, the position
+/// rows up to a position that was noted before the storage period have expired. When any of them is deleted, the position
 /// becomes the feed's horizon. A client whose cursor is before the horizon must start again, as after the deletion of a
 /// tombstone.
 struct ChannelRetention {
@@ -25,16 +25,17 @@ struct ChannelRetention {
             _ = try await connection.run(notes.next.map(note) ?? [])
             return RetentionStep()
         }
-        var queries = [
-            ChannelStatements.pruneStays(organization: organization, limit: Int64(limit)),
-            ChannelStatements.pruneGrants(organization: organization, limit: Int64(limit)),
-        ]
-        if let expired = notes.expired {
-            queries.insert(Self.horizonStatement(organization: organization, position: expired), at: 0)
+        let deletions = [Self.deleteStaysStatement, Self.deleteGrantsStatement].map {
+            $0(organization: organization, position: notes.expired, limit: limit)
         }
-        let deleted = try await connection.run(queries).suffix(2).map(\.affected)
-        let isFinished = deleted.allSatisfy { $0 < limit }
+        let deleted = try await connection.run(deletions).map(\.affected)
         let count = deleted.reduce(0, +)
+        if count > 0 {
+            // the feed is locked after all other rows
+            let raise = TombstoneRetention.horizonStatement(organization: organization, position: notes.expired)
+            _ = try await connection.run(raise)
+        }
+        let isFinished = deleted.allSatisfy { $0 < limit }
         return RetentionStep(scanned: count, changed: count, next: isFinished ? .expiredEnds : .ends)
     }
 
@@ -42,7 +43,7 @@ struct ChannelRetention {
     func preview(on connection: Connection) async throws -> RetentionStep {
         let count = Self.countStatement(
             organization: organization,
-            position: try await notes(on: connection).expired ?? 0,
+            position: try await notes(on: connection).expired,
             limit: Self.countedRows
         )
         let rows: Int = try await connection.run(count).read(0, 0)
@@ -52,24 +53,25 @@ struct ChannelRetention {
     // MARK: - Notes
 
     private struct Notes {
-        /// The last position that was noted before the storage period.
-        let expired: Int64?
+        /// The position up to which ends have expired: the last position that was noted before the storage period, or
+        /// the feed's horizon.
+        let expired: Int64
         /// The notes to store; nil if the organization has no feed.
         let next: [(at: Timestamp, position: Int64)]?
     }
 
     private func notes(on connection: Connection) async throws -> Notes {
         guard var row = try await connection.run(Self.notesStatement(organization: organization)).first else {
-            return Notes(expired: nil, next: nil)
+            return Notes(expired: 0, next: nil)
         }
-        let position: Int64 = try row.read("last_position")
+        let (position, horizon): (Int64, Int64) = (try row.read("last_position"), try row.read("horizon"))
         let times: [Int64] = try row.read("times")
         let noted = zip(times, try row.read("feed_positions", as: [Int64].self)).map {
             (at: Timestamp(microseconds: $0), position: $1)
         }
         let (old, recent) = (noted.filter { $0.at < cutoffs.everything }, noted.filter { $0.at >= cutoffs.everything })
         return Notes(
-            expired: old.map(\.position).max(),
+            expired: max(horizon, old.map(\.position).max() ?? 0),
             // a time in the future was noted while a clock was wrong
             next: recent.filter { $0.at < cutoffs.now } + [(cutoffs.now, position)]
         )
@@ -91,7 +93,7 @@ struct ChannelRetention {
         "retention_feed_notes",
         ["organization"],
         """
-        SELECT f.last_position,
+        SELECT f.last_position, f.horizon,
             ARRAY(SELECT (extract(epoch FROM t) * 1000000)::int8 FROM unnest(p.feed_noted_at) WITH ORDINALITY AS x (t, place)
                 ORDER BY x.place) AS times,
             coalesce(p.feed_positions, '{}') AS feed_positions
@@ -111,38 +113,63 @@ struct ChannelRetention {
         """
     )
 
-    /// Raises the horizon to an expired position, if there are ends up to this position.
-    static let horizonStatement = Statement(
-        "retention_raise_horizon_for_channels",
-        ["organization", "position"],
+    static let deleteStaysStatement = Statement(
+        "retention_delete_stays",
+        ["organization", "position", "limit"],
         """
-        UPDATE feeds AS f SET horizon = :position
-        WHERE f.organization_id = :organization AND f.horizon < :position AND (
-            EXISTS (SELECT FROM ended_stays s WHERE s.organization_id = :organization AND s.left_at + 0 <= :position)
-            OR EXISTS (SELECT FROM channel_grants g WHERE g.organization_id = :organization AND g.until <= :position))
+        DELETE FROM ended_stays AS s
+        USING (
+            SELECT x.channel, x.left_at FROM ended_stays x
+            WHERE x.organization_id = :organization AND x.left_at + 0 <= :position
+            ORDER BY x.left_at + 0 LIMIT :limit
+        ) k
+        WHERE s.organization_id = :organization AND s.channel = k.channel AND s.left_at = k.left_at
         """
     )
 
-    /// Counts ends up to a position or the horizon, each kind up to a limit.
+    /// Deletes ended grants, if their users no longer hold the channel.
+    ///
+    /// If a user got a channel again, the earlier grant remains, because devices may not have processed the end of the
+    /// earlier grant (`GrantHistory`).
+    static let deleteGrantsStatement = Statement(
+        "retention_delete_grants",
+        ["organization", "position", "limit"],
+        """
+        DELETE FROM channel_grants AS g
+        USING (
+            SELECT x.user_id, x.channel, x.source, x.since FROM channel_grants x
+            WHERE x.organization_id = :organization AND x.until <= :position AND \(isNotHeld)
+            ORDER BY x.until LIMIT :limit
+        ) k
+        WHERE g.organization_id = :organization AND g.user_id = k.user_id AND g.channel = k.channel
+            AND g.source = k.source AND g.since = k.since
+        """
+    )
+
+    /// Counts expired ends, each kind up to a limit.
     static let countStatement = Statement(
         "retention_count_ends",
         ["organization", "position", "limit"],
         """
         SELECT (SELECT count(*) FROM (
-                SELECT FROM ended_stays s
-                WHERE s.organization_id = :organization AND s.left_at + 0 <= greatest(f.horizon, :position) LIMIT :limit) x)
+                SELECT FROM ended_stays x
+                WHERE x.organization_id = :organization AND x.left_at + 0 <= :position LIMIT :limit) s)
             + (SELECT count(*) FROM (
-                SELECT FROM channel_grants g
-                WHERE g.organization_id = :organization AND g.until <= greatest(f.horizon, :position)
-                    AND NOT EXISTS (
-                        SELECT FROM channel_grants z
-                        WHERE z.organization_id = :organization AND z.user_id = g.user_id AND z.channel = g.channel
-                            AND (z.until IS NULL OR z.until > greatest(f.horizon, :position)))
-                LIMIT :limit) x) AS count
-        FROM feeds f
-        WHERE f.organization_id = :organization
+                SELECT FROM channel_grants x
+                WHERE x.organization_id = :organization AND x.until <= :position AND \(isNotHeld)
+                LIMIT :limit) g) AS count
         """
     )
 
-    static let statements = [notesStatement, noteStatement, horizonStatement, countStatement]
+    /// SQL for whether the user of a grant `x` held the channel neither at the position nor later.
+    private static let isNotHeld = """
+        NOT EXISTS (
+                    SELECT FROM channel_grants z
+                    WHERE z.organization_id = :organization AND z.user_id = x.user_id AND z.channel = x.channel
+                        AND (z.until IS NULL OR z.until > :position))
+        """
+
+    static let statements = [
+        notesStatement, noteStatement, deleteStaysStatement, deleteGrantsStatement, countStatement,
+    ]
 }
