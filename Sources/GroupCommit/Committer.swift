@@ -279,7 +279,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
                 if ContinuousClock.now >= end {
                     fail([job], error)
                 } else if let error = await tryAgain([job], timeoutDivisor: 4) {
-                    await giveAllTime(to: job, error)
+                    await retryWithFullTime(job, error)
                 }
             }
             return
@@ -294,7 +294,7 @@ package final class Committer<Work: GroupTransaction>: Sendable {
     ///
     /// Only an attempt with the usual limit shows whether the job itself takes too long. The heavy worker makes this
     /// attempt, so other committers leave the job to the heavy worker.
-    private func giveAllTime(to job: Work.Job, _ error: PostgresError) async {
+    private func retryWithFullTime(_ job: Work.Job, _ error: PostgresError) async {
         if error.isTooLong, !error.isRetryable {
             if worker != queue.workers {
                 if queue.deferToHeavyWorker(job) { return }

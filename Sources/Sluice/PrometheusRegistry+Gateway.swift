@@ -236,7 +236,7 @@ extension PrometheusRegistry {
         addGauge(
             "sluice_replica_hints_arrive",
             "1 while notifications from the database arrive; otherwise 0, with polling 4 times per second."
-        ) { store.notifier.isHearing ? 1 : 0 }
+        ) { store.notifier.isReceivingHints ? 1 : 0 }
     }
 
     /// Adds the metrics of the servers of a Citus cluster, if the database is a Citus cluster.

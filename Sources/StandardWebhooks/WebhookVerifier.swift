@@ -11,7 +11,7 @@
 /// messages for the time of `tolerance`.
 public struct WebhookVerifier: Sendable {
     /// The default of `tolerance`, in seconds.
-    public static let usualTolerance: Int64 = 300
+    public static let defaultTolerance: Int64 = 300
     /// The maximum length of an id, in bytes.
     public static let maximumIDBytes = 256
     /// The maximum length of a list of signatures, in bytes.
@@ -28,7 +28,7 @@ public struct WebhookVerifier: Sendable {
     ///   - secrets: the secrets that are valid at present: usually one secret, or two during a change of the secret.
     ///   - keys: the sender's public keys.
     ///   - tolerance: the maximum difference between a message's time and the receiver's time, in seconds; at least 0.
-    public init(secrets: [WebhookSecret], keys: [WebhookPublicKey] = [], tolerance: Int64 = usualTolerance) {
+    public init(secrets: [WebhookSecret], keys: [WebhookPublicKey] = [], tolerance: Int64 = defaultTolerance) {
         self.secrets = secrets
         self.keys = keys
         self.tolerance = max(0, tolerance)

@@ -190,7 +190,7 @@ package final class Dispatcher: Service {
                     inbox.post { $0.finished.append(Inbox.Finished(lane: lane, isDue: isDue)) }
                 }
             }
-            for (organization, room) in scheduler.hungry {
+            for (organization, room) in scheduler.searchable {
                 scheduler.setMayHaveMore(organization, false)
                 let running = running(scheduler)
                 tasks.addTask { [search] in await search.search(organization, room, running: running) }

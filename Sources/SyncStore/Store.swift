@@ -75,7 +75,7 @@ package final class Store: Sendable {
             listening.onNotification = { onHint($0.payload) }
             return listening
         }
-        notifier = ChangeNotifier(pool: pool, hints: hints, calmInterval: configuration.pollInterval)
+        notifier = ChangeNotifier(pool: pool, hints: hints, intervalWithHints: configuration.pollInterval)
         tokenGrants = TokenGrants(pool: pool, notifier: notifier, metrics: channelMetrics, failure: failure)
         catalog.onRecreated { [identities, tokenGrants] in
             identities.invalidate()

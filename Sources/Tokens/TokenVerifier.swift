@@ -116,10 +116,10 @@ package final class TokenVerifier: Sendable {
     ///
     /// The issuer must also still be stored under the same name. This method checks only the settings. A long request
     /// calls this method again, because the settings may have changed while the request was running.
-    package func stillSpeaks(
-        for organization: UUID,
+    package func stillAccepts(
         _ issuer: ByteExactString?,
-        rememberedAs namespace: ByteExactString
+        storedAs namespace: ByteExactString,
+        for organization: UUID
     ) -> Bool {
         guard let rules = state.withLock({ $0.table.issuer(named: issuer)?.rules }) else { return false }
         return rules.namespace == namespace && rules.organizations.covers(organization)

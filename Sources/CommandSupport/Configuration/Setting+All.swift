@@ -73,7 +73,7 @@ extension Setting {
         )
     package static let jwtExclusiveKeys = Setting("jwt_exclusive_keys", .choice(["no", "yes"]), "no")
         .meaning(
-            "`yes` declares that the public keys sign for this gateway only, so that issuer and audience "
+            "`yes` declares that the public keys sign tokens for this gateway only, so that issuer and audience "
                 + "may be unset."
         )
     package static let jwtAudienceClaim = Setting("jwt_audience_claim", .claimPlace, "aud")
@@ -254,8 +254,8 @@ extension Setting {
         "67108864"
     )
     .meaning(
-        "Maximum size of all request bodies in memory. A body is rejected with 503 if, with it, the organization's "
-            + "bodies would take more than the memory that would still be free."
+        "Maximum size of all request bodies in memory. A body is rejected with 503 if the organization's "
+            + "bodies, including this one, would take more memory than then remains free."
     )
     package static let maxAnswerBytesInFlight = Setting(
         "max_answer_bytes_in_flight",
@@ -263,8 +263,8 @@ extension Setting {
         "67108864"
     )
     .meaning(
-        "Maximum size of all responses in memory. A request waits if, with its response, the organization's responses "
-            + "would take more than the memory that would still be free; after 5 seconds it gets 503."
+        "Maximum size of all responses in memory. A request waits if the organization's responses, including its "
+            + "own, would take more memory than then remains free; after 5 seconds it gets 503."
     )
     static let maxDevicesPerUser = Setting("max_devices_per_user", .number(1...1_000_000), "1000")
         .meaning("Maximum number of devices of a user. A further device is rejected.")

@@ -105,10 +105,9 @@ extension Setting.Form {
         case .choice(let choices): "one of \(choices.joined(separator: ", "))"
         case .secret(let bytes): "at least \(bytes) bytes long"
         case .operatorTokens:
-            "at least \(OperatorTokens.minimumBytes) characters, of letters, digits and -._~+/=, or sha256: and 64 "
-                + "hexadecimal digits; optionally with a name (anna@) and a scope (read:, settle: or admin:) before "
-                + "it; or up to "
-                + "\(OperatorTokens.maximum) of these, separated by spaces or line ends"
+            "up to \(OperatorTokens.maximum) tokens, separated by spaces or line ends. Each is [name@][scope:]SECRET. "
+                + "The scope is read, settle or admin. SECRET is at least \(OperatorTokens.minimumBytes) letters, "
+                + "digits or -._~+/=, or sha256: and 64 hexadecimal digits"
         case .keySetURL: "a URL such as https://id.example/.well-known/jwks.json, without user and password"
         case .claimPlace:
             "a claim's name, or a path to it such as $.o.id or $['https://acme.example/org'] (JSONPath, of names and "

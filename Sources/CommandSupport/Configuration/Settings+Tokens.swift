@@ -79,7 +79,7 @@ extension Settings {
             "\(keys.variable) needs \(names.joined(separator: " and ")): the issuer may sign for others with the "
             + "same keys, "
             + "as identity providers do for all their customers, and any of those tokens would be accepted. If "
-            + "the keys sign for this gateway only, set \(Setting.jwtExclusiveKeys.variable)=yes."
+            + "the keys sign tokens for this gateway only, set \(Setting.jwtExclusiveKeys.variable)=yes."
         throw ConfigurationError([problem] + unknownNames)
     }
 

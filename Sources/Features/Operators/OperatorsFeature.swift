@@ -97,7 +97,7 @@ package struct OperatorsFeature: GatewayFeature {
             at: all,
             needs: .settle,
             audited: "listOrganizationMutations",
-            auditTarget: mutations.looked,
+            auditTarget: mutations.auditTarget,
             mutations.list
         )
         routes.write("retryMutationsOfOrganization", .post, all + "/retry", needs: .settle, mutations.retry)

@@ -112,7 +112,7 @@ final class ReplicationDriver {
             }
             let progress = self.progress
             if isAnswerDue || progress > reported || ContinuousClock.now >= nextStatus {
-                try tell(progress)
+                try report(progress)
                 nextStatus = ContinuousClock.now + source.statusInterval
             }
             guard let isMore = handle.flush() else { throw lost() }
@@ -121,7 +121,7 @@ final class ReplicationDriver {
             _ = try wait(for: events, until: nextStatus, isServing: true)
         }
         // the last report, if the socket accepts it
-        try tell(progress)
+        try report(progress)
         _ = handle.endCopy()
         _ = handle.flush()
     }
@@ -167,7 +167,7 @@ final class ReplicationDriver {
         }
     }
 
-    private func tell(_ progress: LogPosition) throws(PostgresError) {
+    private func report(_ progress: LogPosition) throws(PostgresError) {
         var bytes: [UInt8] = [UInt8(ascii: "r")]
         func add<Value: FixedWidthInteger>(_ value: Value) {
             withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }

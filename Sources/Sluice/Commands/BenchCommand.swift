@@ -76,7 +76,8 @@ struct BenchCommand: AsyncParsableCommand {
         let progress = BenchProgress(isShown: !options.json)
         try await requireNoGateway()
         Terminal.printError(
-            "this loads the database as much as it can, for \(seconds) seconds and the purge afterwards"
+            "this loads the database as much as it can for \(seconds) seconds, and then while it purges the temporary "
+                + "organizations"
         )
         let act = CommandAct("measureInstallation", ["seconds": "\(seconds)"])
         let busy = CommandFailure(.overloaded, "another `sluice bench` measures this database", Terminal.tryAgain)

@@ -102,7 +102,7 @@ struct DevCommand: AsyncParsableCommand {
         for variable in DevelopmentSettings.ignored(in: environment) {
             Terminal.output("  \(variable) has no effect here")
         }
-        let cluster = try await DevelopmentCluster.settle(in: directory, environment: environment)
+        let cluster = try await DevelopmentCluster.locate(in: directory, environment: environment)
         let layout = cluster.layout
         if !layout.base.hasPrefix(directory.path), let user = layout.user {
             Terminal.output("  the user \(user.name) cannot access this folder; data is stored in \(layout.base)")

@@ -20,7 +20,8 @@ struct DoctorCommand: AsyncParsableCommand {
                 + HelpText.exitCodes(
                     [
                         0: "No check failed; there may be warnings.",
-                        1: "A check failed, also if the configuration is invalid or the database is unreachable.",
+                        1: "A check failed. An invalid configuration and an unreachable database are failed checks, "
+                            + "too.",
                     ],
                     usesDatabase: false
                 )

@@ -122,8 +122,8 @@ struct MigrateCommand: AsyncParsableCommand {
         guard facts.isSpread || facts.isCoordinator else { throw Distribution.Refusal.worker }
         if !citus, !facts.isSpread, facts.workers > 0 {
             Terminal.printError(
-                "the database is a coordinator with \(facts.workers) workers, but its tables would be only on it; "
-                    + "to distribute them while they are empty, run: sluice migrate --citus"
+                "the database is a coordinator with \(facts.workers) workers, but its tables would be only on the "
+                    + "coordinator; to distribute them while they are empty, run: sluice migrate --citus"
             )
         }
         guard citus, !facts.isSpread else { return (facts.isSpread, !facts.isCoordinator) }
@@ -152,7 +152,7 @@ struct MigrateCommand: AsyncParsableCommand {
             "this database is no Citus coordinator: run CREATE EXTENSION citus on every server, and register the servers"
         case .worker:
             "this server is a worker of a Citus cluster, but tables are created on the coordinator; set "
-                + "\(Setting.databaseURL.variable) to it"
+                + "\(Setting.databaseURL.variable) to the coordinator's URL"
         case .tableElsewhere(let table):
             "a server of the cluster has a local table: \(table); drop it there, in this database, and run this again"
         case .noServer: "no server of the cluster accepts shards: register one with citus_add_node"

@@ -45,7 +45,7 @@ struct ServeCommand: AsyncParsableCommand {
                         1: "Failed, such as by an outdated schema or an address in use; the log has the reason.",
                         78: "The configuration is invalid, a connection pooler shares sessions between clients "
                             + "(transaction mode), or the system allows too few open files: with the default settings, at "
-                            + "least 100, and 6 for each core, are required.",
+                            + "least 164, and 6 for each core, are required.",
                     ],
                     usesDatabase: false
                 )

@@ -106,7 +106,7 @@ struct MakeTokenCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        guard let organization, let user else { return sayOperatorToken() }
+        guard let organization, let user else { return printOperatorToken() }
         let settings = try await options.load()
         guard settings.jwtSecret != nil else {
             let message = "\(Setting.jwtSecret.variable) (or …_FILE) is not set; tokens are signed with it."
@@ -118,13 +118,13 @@ struct MakeTokenCommand: AsyncParsableCommand {
         }
         let issuer = try await TokenIssuer(configuration: configuration)
         let now = SystemClock.now().seconds
-        let seconds = ttl ?? Self.usualTTL
+        let seconds = ttl ?? Self.defaultTTL
         Terminal.output(try await issuer.issue(organization: organization, user: user, ttlSeconds: seconds, now: now))
     }
 
-    private static let usualTTL: Int64 = 3_600
+    private static let defaultTTL: Int64 = 3_600
 
-    private func sayOperatorToken() {
+    private func printOperatorToken() {
         // the system's generator is cryptographically secure
         var generator = SystemRandomNumberGenerator()
         let token = (0..<32).map { _ in
@@ -203,7 +203,7 @@ struct ExplainTokenCommand: AsyncParsableCommand {
         if case .success(let claims) = examination.verdict {
             let finding = await SchemaCheck.check(at: settings.databaseURL)
             if case .ready = finding {
-                diagnoses += await standing(of: claims, verifier, settings, explanation)
+                diagnoses += await identityDiagnoses(of: claims, verifier, settings, explanation)
             } else {
                 isDatabaseAway = true
                 let advice = "Without it, user and organization cannot be looked up."
@@ -217,7 +217,7 @@ struct ExplainTokenCommand: AsyncParsableCommand {
         if verdict.status == .failed { throw ExitCode.failure }
     }
 
-    private func standing(
+    private func identityDiagnoses(
         of claims: TokenClaims,
         _ verifier: TokenVerifier,
         _ settings: Settings,
@@ -227,7 +227,7 @@ struct ExplainTokenCommand: AsyncParsableCommand {
         let inquiry = AuthorizationDryRun(store: store, verifier: verifier, now: SystemClock.now, logger: .ofCommands())
         let (organization, verdict) = await inquiry.verdict(on: claims, chosen: self.organization)
         await store.close()
-        return explanation.standing(of: claims, in: organization, chosen: self.organization, verdict)
+        return explanation.identityDiagnoses(of: claims, in: organization, chosen: self.organization, verdict)
     }
 
     /// The token, without the characters that people copy together with it.

@@ -12,7 +12,7 @@ struct DevelopmentCluster: Sendable {
     static let database = "sluice"
 
     /// Finds the files of an existing cluster, or chooses their places, and finds PostgreSQL's programs.
-    static func settle(
+    static func locate(
         in directory: DevelopmentDirectory,
         environment: [String: String]
     ) async throws -> DevelopmentCluster {
@@ -20,7 +20,7 @@ struct DevelopmentCluster: Sendable {
         // Another user may not have access to this user's folder for temporary files.
         let own = user == nil ? environment["TMPDIR"] : nil
         let temporary = own.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
-        let layout = try await ClusterLayout.settle(
+        let layout = try await ClusterLayout.locate(
             in: directory,
             user: user,
             temporary: temporary
@@ -154,7 +154,7 @@ struct ClusterLayout: Sendable {
     ///
     /// The data is in the folder itself, or under /var/tmp if the database's user cannot access the folder (for example
     /// in root's home). The socket is next to the data, or under TMPDIR if the socket's path would be too long there.
-    static func settle(
+    static func locate(
         in directory: DevelopmentDirectory,
         user: DatabaseUser?,
         temporary: String

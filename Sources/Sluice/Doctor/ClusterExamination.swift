@@ -68,7 +68,8 @@ struct ClusterExamination {
     private func owner(_ health: Distribution.Health) -> Diagnosis {
         let names = health.owners.joined(separator: ", ")
         if health.owners.count < 2 { return .ok("cluster owner", names) }
-        let advice = "Change all tables to one owner before moving a shard; a move can lose rows of the others."
+        let advice =
+            "Change all tables to one owner before moving a shard; a move can lose rows of the tables of other owners."
         return .failed("cluster owner", "tables belong to \(names)", advice)
     }
 

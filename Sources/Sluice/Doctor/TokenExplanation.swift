@@ -267,7 +267,7 @@ struct TokenExplanation {
     /// The gateway's findings about a verified token's user and organization.
     ///
     /// - Parameter chosen: the value of `X-Sluice-Organization` in a request.
-    func standing(
+    func identityDiagnoses(
         of claims: TokenClaims,
         in organization: Organization?,
         chosen: String?,

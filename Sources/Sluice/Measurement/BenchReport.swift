@@ -201,12 +201,13 @@ extension BenchReport {
     }
 
     private var place: String {
-        stages.contains { $0.use.sessions != nil } ? "on this machine" : "not visible as processes of this machine"
+        stages.contains { $0.use.sessions != nil }
+            ? "on this machine" : "on another machine, in a container, or without access to /proc"
     }
 
     private var cores: String {
         let limit = machine.limit.map { ", of which this process may use \(Self.decimal($0))" } ?? ""
-        return "\(machine.cores) cores\(limit)"
+        return "this machine has \(machine.cores) cores\(limit)"
     }
 
     private static func title(_ stage: BenchStage) -> String {

@@ -317,7 +317,7 @@ final class Identities {
     /// second key is removed, and rows that refer to the second key get the phone's key.
     ///
     /// - Returns: false if the library has data under the second key, and not only references to this key.
-    func give(_ name: IDMapping, to own: IDMapping, _ entity: EntitySync) throws -> Bool {
+    func replaceSecondKey(_ name: IDMapping, with own: IDMapping, _ entity: EntitySync) throws -> Bool {
         guard try name.isNameOnly(db), try KeyRewriter(map, db).merge(name, into: own, entity) == own.key else {
             return false
         }

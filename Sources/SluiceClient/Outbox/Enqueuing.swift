@@ -228,7 +228,9 @@ struct Enqueuing {
     private func enqueue(_ request: Write.Request, _ options: Write.Options) throws -> UUID? {
         let entity = try map.entity(request.entityType)
         guard ["POST", "PATCH", "PUT", "DELETE"].contains(request.method) else {
-            throw SluiceError.invalid("'\(request.method)' is no method of a write: POST, PATCH, PUT or DELETE")
+            throw SluiceError.invalid(
+                "the method '\(request.method)' is not allowed for a write: use POST, PATCH, PUT or DELETE"
+            )
         }
         try Self.check(endpoint: request.endpoint)
         guard request.payload?.isDeeper(than: Self.depth) != true else {

@@ -55,13 +55,13 @@ enum Outbox {
                 """,
             arguments: [watermark]
         )
-        try askForFormerIDs(db)
+        try requestFormerIDs(db)
         try db.execute(sql: "UPDATE sluice_device SET accepted_sequence = ?", arguments: [watermark])
     }
 
     /// Adds the entity's former server id to each create that is sent again, so that the built-in store assigns the
     /// same id. Other phones use that id in their rows and in their waiting writes.
-    static func askForFormerIDs(_ db: Database) throws {
+    static func requestFormerIDs(_ db: Database) throws {
         try db.execute(
             sql: """
                 UPDATE sluice_mutations AS m SET server_id = i.server_id FROM sluice_id_mappings i

@@ -90,14 +90,14 @@ final class Projection {
         switch try writer.write(name.key, document) {
         case .unchanged:
             if try isAnyHeld.get() { try release(name) }
-        case .inserted:
+        case .written:
             // a row that SQLite deleted together with its parent, although no write has deleted the row, is held until
             // the parent exists again
             for descendant in descendants { try restore(descendant, &arrived) }
             guard try isAnyHeld.get() else { return }
             try release(name)
             arrived.append(name)
-        case .kept(let reason, let target): try hold(name, reason, target)
+        case .notWritten(let reason, let target): try hold(name, reason, target)
         }
     }
 

@@ -5,10 +5,10 @@ final class RowWriter {
     enum Result {
         case unchanged
         /// The row was inserted, updated or deleted.
-        case inserted
+        case written
         /// The row could not be written. The values are the reason, and the row for which this row waits, if there is
         /// one.
-        case kept(String, EntityName?)
+        case notWritten(String, EntityName?)
     }
 
     private let entity: EntitySync
@@ -57,29 +57,29 @@ final class RowWriter {
     /// - Parameter document: the document to write; nil deletes the row.
     func write(_ key: String, _ document: JSON?) throws -> Result {
         guard let keyValue = entity.key.databaseValue(of: key) else {
-            return .kept("the key column '\(entity.key.column)' cannot hold '\(key)'", nil)
+            return .notWritten("the key column '\(entity.key.column)' cannot hold '\(key)'", nil)
         }
         guard let document else {
             if let table = try foreignKeys.tableNamingLater(keyValue) {
-                return .kept("rows of the table '\(table)' refer to it", nil)
+                return .notWritten("rows of the table '\(table)' refer to it", nil)
             }
             let result = try run(deletion, [keyValue], key, nil)
             guard case .unchanged = result, try hasRow(key) else { return result }
-            return .kept("a trigger of the table '\(entity.table)' prevents its deletion", nil)
+            return .notWritten("a trigger of the table '\(entity.table)' prevents its deletion", nil)
         }
         if let target = try foreignKeys.missingLater(in: document, of: key) {
-            return .kept("there is no row of the '\(target.entityType)' to which it refers", target)
+            return .notWritten("there is no row of the '\(target.entityType)' to which it refers", target)
         }
         var values = [keyValue]
         for column in entity.columns {
             guard let value = column.databaseValue(of: document[column.member], map) else {
-                return .kept("member '\(column.member)' does not fit the column '\(column.name)'", nil)
+                return .notWritten("member '\(column.member)' does not fit the column '\(column.name)'", nil)
             }
             values.append(try value.isNull ? standard(of: column) ?? value : value)
         }
         let result = try run(upsert, values, key, document)
         guard case .unchanged = result, try !hasRow(of: values) else { return result }
-        return .kept("a trigger or a constraint of the table '\(entity.table)' prevents the write", nil)
+        return .notWritten("a trigger or a constraint of the table '\(entity.table)' prevents the write", nil)
     }
 
     private func run(_ sql: String, _ values: [DatabaseValue], _ key: String, _ document: JSON?) throws -> Result {
@@ -89,10 +89,10 @@ final class RowWriter {
             // would refuse the next row because of the previous row's error (https://www.sqlite.org/c3ref/reset.html).
             // If one of the app's triggers is invalid, the statement cannot be prepared at all.
             try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(values))
-            return db.totalChangesCount == before ? .unchanged : .inserted
+            return db.totalChangesCount == before ? .unchanged : .written
         } catch let error as DatabaseError where error.isAboutRow && db.isInsideTransaction {
             let isForeignKey = error.extendedResultCode == .SQLITE_CONSTRAINT_FOREIGNKEY
-            return .kept(
+            return .notWritten(
                 error.message ?? "a constraint of the table '\(entity.table)'",
                 isForeignKey ? try foreignKeys.missing(in: document, of: key) : nil
             )

@@ -150,7 +150,7 @@ struct PageApplication {
             return try identities.key(of: entity, serverID: id, clientID: clientID)
         }
         guard let number = change["local_id"]?.int64 else {
-            throw SluiceError.invalid("a change of '\(entity.entityType)' without the device's number")
+            throw SluiceError.invalid("a change of '\(entity.entityType)' without the device's local id")
         }
         return try identities.key(of: entity, serverID: id, number: number)
     }

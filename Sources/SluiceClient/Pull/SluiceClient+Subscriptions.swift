@@ -44,7 +44,7 @@ extension SluiceClient {
             return true
         }
         guard isChanged else { return }
-        await worker.wantPull()
+        await worker.requestPull()
         bell.ring()
     }
 }

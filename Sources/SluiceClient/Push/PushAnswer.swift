@@ -87,7 +87,7 @@ struct PushAnswer {
             if let sequence { first = min(first ?? sequence, sequence) }
         }
         guard let first else { return false }
-        try Outbox.askForFormerIDs(db)
+        try Outbox.requestFormerIDs(db)
         try Projection(map, db, now: now).refresh(Outbox.renumberQueued(from: first, db))
         return true
     }

@@ -169,7 +169,7 @@ final class Results {
                 try rows.refresh(entity, mapping.key)
                 return mapping.key
             }
-            guard try identities.give(other, to: mapping, entity) else {
+            guard try identities.replaceSecondKey(other, with: mapping, entity) else {
                 let key = try rewriter.merge(mapping, into: other, entity)
                 identities.forget()
                 try rows.refresh(entity, key)

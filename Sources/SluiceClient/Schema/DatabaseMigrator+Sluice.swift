@@ -117,8 +117,8 @@ extension DatabaseMigrator {
             expires_at REAL NOT NULL
         );
 
-        -- Mutations (specification 001), in the order of their creation. They have the gateway's format (`format`)
-        -- instead of the format of the app's tables, so that they outlive the app's changes of these.
+        -- Mutations (specification 001), in the order of their creation. They have the gateway's format (`format`), not
+        -- the format of the app's tables, so that they stay valid when the app changes its tables.
         CREATE TABLE sluice_mutations (
             sequence_number INTEGER PRIMARY KEY,
             id TEXT NOT NULL UNIQUE,

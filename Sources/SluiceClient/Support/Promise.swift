@@ -15,7 +15,7 @@ final class Promise<Value: Sendable>: Sendable {
 
     /// - Returns: whether this call was the first, so that its value is used.
     @discardableResult
-    func give(_ outcome: Result<Value, any Error>) -> Bool {
+    func set(_ outcome: Result<Value, any Error>) -> Bool {
         let waiters = state.withLock { state -> [Waiter]? in
             guard state.outcome == nil else { return nil }
             state.outcome = outcome

@@ -5,7 +5,7 @@ import Foundation
 actor TokenCache {
     private let provider: @Sendable () async throws -> String
     private var token: String?
-    private var asking: Promise<String>?
+    private var pendingToken: Promise<String>?
 
     init(_ provider: @escaping @Sendable () async throws -> String) { self.provider = provider }
 
@@ -18,12 +18,12 @@ actor TokenCache {
     func token(insteadOf refused: String? = nil) async throws -> String {
         if let token, token != refused { return token }
         token = nil
-        return try await (asking ?? ask()).value
+        return try await (pendingToken ?? requestToken()).value
     }
 
-    private func ask() -> Promise<String> {
+    private func requestToken() -> Promise<String> {
         let promise = Promise<String>()
-        asking = promise
+        pendingToken = promise
         Task {
             do { take(.success(try await provider()), promise) } catch { take(.failure(error), promise) }
         }
@@ -32,17 +32,17 @@ actor TokenCache {
 
     private func take(_ result: Result<String, any Error>, _ promise: Promise<String>) {
         // if ``forget()`` was called during the request, the token is not stored
-        if asking === promise {
-            asking = nil
+        if pendingToken === promise {
+            pendingToken = nil
             token = try? result.get()
         }
-        promise.give(result)
+        promise.set(result)
     }
 
     /// Removes the stored token, because the app may have another token.
     func forget() {
         token = nil
-        asking = nil
+        pendingToken = nil
     }
 }
 

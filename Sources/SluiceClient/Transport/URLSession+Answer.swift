@@ -19,12 +19,12 @@ extension URLSession {
         let reply = Promise<(body: Data, response: URLResponse)>()
         let task = dataTask(with: request) { data, response, error in
             let answer = data.flatMap { data in response.map { (body: data, response: $0) } }
-            reply.give(answer.map(Result.success) ?? .failure(error ?? URLError(.badServerResponse)))
+            reply.set(answer.map(Result.success) ?? .failure(error ?? URLError(.badServerResponse)))
         }
         let watchdog = Task {
             try await Task.sleep(for: .seconds(seconds))
             task.cancel()
-            reply.give(.failure(URLError(.timedOut)))
+            reply.set(.failure(URLError(.timedOut)))
         }
         defer { watchdog.cancel() }
         return try await withTaskCancellationHandler {

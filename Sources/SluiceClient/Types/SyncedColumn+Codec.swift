@@ -9,7 +9,7 @@ extension SyncedColumn {
     func json(of value: DatabaseValue, _ map: EntityMap) throws -> JSON? {
         if value.isNull { return nil }
         guard let json = try member(of: value, map) else {
-            throw SluiceError.invalid("column '\(name)' has a value that its kind cannot write: \(value)")
+            throw SluiceError.invalid("column '\(name)' has a value that does not fit its kind: \(value)")
         }
         return json
     }

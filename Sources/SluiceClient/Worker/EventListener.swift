@@ -61,7 +61,7 @@ struct EventListener: Sendable {
             await worker.endBackOff()
             bell.ring()
         case "changes":
-            await worker.wantPull()
+            await worker.requestPull()
             bell.ring()
         case "mutation":
             guard let json = try? JSON(parsing: event.data), let result = MutationResult(json) else { return }
@@ -82,7 +82,7 @@ struct EventListener: Sendable {
         guard isOther && [.failed, .conflict].contains(result.status) || worker.status.status.isQueueHeld else {
             return
         }
-        await worker.wantOthers()
+        await worker.requestOthersCheck()
         bell.ring()
     }
 

@@ -8,7 +8,7 @@ extension SyncWorker {
         do {
             try await pullUntilUpToDate()
         } catch {
-            wantPull()
+            requestPull()
             throw error
         }
     }

@@ -83,7 +83,7 @@ extension SyncWorker {
             }
             noteSettled(intent.mutationID)
             noteProgress()
-            wantEverything()
+            requestEverything()
         }
     }
 
@@ -104,7 +104,7 @@ extension SyncWorker {
             try await apply(answer, to: batch)
             noteProgress()
             limits = configuration.limits
-            isPullWanted = true
+            isPullRequested = true
             expectOutcomes()
         case .refused(let problem): try await handle(problem, of: batch)
         }
@@ -144,7 +144,7 @@ extension SyncWorker {
             answer["replayed"] = true
             guard let result = MutationResult(answer), result.id == id else { continue }
             try await write { [map] db, now in try PushAnswer(map, db, now: now).apply(result) }
-            isPullWanted = true
+            isPullRequested = true
         }
     }
 
@@ -173,7 +173,7 @@ extension SyncWorker {
         // if a write of another device stops the queue, the phone needs a copy of the write, so that a person can
         // settle it here
         guard let reason = hold?["reason"]?.string, ["conflict", "failure"].contains(reason) else { return }
-        if try await write({ db, _ in try OtherWrite.isAnyUnknown(ids, db) }) { wantOthers() }
+        if try await write({ db, _ in try OtherWrite.isAnyUnknown(ids, db) }) { requestOthersCheck() }
     }
 
     /// Handles a push that was refused as a whole (`docs/clients.md`, the answer to a request).
@@ -206,7 +206,7 @@ extension SyncWorker {
     /// Reads the outcomes of accepted mutations, by pushing these mutations again.
     func recheck() async throws {
         let isStoppedDue = isStoppedDue
-        try await askAfterStopped()
+        try await checkStopped()
         if isRecheckDue { try await recheckOpen() }
         try await readQueue(isStoppedDue: isStoppedDue)
     }
@@ -266,23 +266,23 @@ extension SyncWorker {
             }
         }
         recheckedUpTo = 0
-        if hasChanged { isPullWanted = true }
+        if hasChanged { isPullRequested = true }
         noteRecheck(isOpen: isOpen, hasChanged: hasChanged)
     }
 
     /// Requests the state of writes that wait for a decision. An operator, or the user on another phone, may have
     /// decided about them. The phone reads the writes instead of pushing them, because a push would run writes that the
     /// gateway no longer has.
-    private func askAfterStopped() async throws {
+    private func checkStopped() async throws {
         guard isStoppedDue else { return }
-        stoppedAskedAt = .now
-        areOthersWanted = false
+        stoppedCheckedAt = .now
+        isOthersCheckRequested = false
         do {
             try await readStopped()
         } catch let stop as Stop {
             // the next attempt follows after a minute, so that repeated failures here do not prevent the checks of open
             // mutations
-            stoppedAskedAt = ContinuousClock.now.advanced(by: .seconds(60) - Self.stoppedInterval)
+            stoppedCheckedAt = ContinuousClock.now.advanced(by: .seconds(60) - Self.stoppedInterval)
             throw stop
         }
     }
@@ -294,7 +294,7 @@ extension SyncWorker {
                 let result = MutationResult(answer), result.id == id, ![.failed, .conflict].contains(result.status)
             else { continue }
             try await write { [map] db, now in try PushAnswer(map, db, now: now).apply(result) }
-            isPullWanted = true
+            isPullRequested = true
             noteSettled(id)
         }
         try await readOtherDevices()

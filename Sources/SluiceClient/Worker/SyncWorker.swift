@@ -57,7 +57,7 @@ actor SyncWorker {
     /// the check, so that a long check does not delay changes.
     private var isPullFirst = false
     /// Whether the feed is known to have changes.
-    var isPullWanted = true
+    var isPullRequested = true
     private var pulledAt: ContinuousClock.Instant?
     private static let firstRecheck = Duration.milliseconds(250)
     /// The pause between requests for the states of accepted mutations. It grows while no state changes.
@@ -76,11 +76,11 @@ actor SyncWorker {
     private var prunedAt: ContinuousClock.Instant?
     /// The time of the last request for writes that wait for a decision. The decision may be made elsewhere: by an
     /// operator, on another device, or on this device before the device was restored.
-    var stoppedAskedAt: ContinuousClock.Instant?
+    var stoppedCheckedAt: ContinuousClock.Instant?
     /// The time between two of these requests.
     static let stoppedInterval = Duration.seconds(900)
     /// Whether another device may have a write that needs a decision.
-    var areOthersWanted = false
+    var isOthersCheckRequested = false
     /// The time at which the lease was last taken or renewed.
     private var flightTakenAt: ContinuousClock.Instant?
     /// The gateway's problem when the user was erased there.
@@ -138,7 +138,7 @@ actor SyncWorker {
     }
 
     private func hasWork() async -> Bool {
-        if isPullWanted { return true }
+        if isPullRequested { return true }
         // do not wait for writes in a stopped queue, because a decision or an upstream may take a long time
         let isQueueHeld = status.status.isQueueHeld
         let hasWork = try? await database.read { db in
@@ -156,13 +156,13 @@ actor SyncWorker {
         return hasWork ?? false
     }
 
-    func wantPull() { isPullWanted = true }
+    func requestPull() { isPullRequested = true }
 
     /// Attempts everything again, regardless of earlier failures.
     func endBackOff() {
         outage = BackOff()
         setbacks = [:]
-        wantEverything()
+        requestEverything()
     }
 
     /// Ends the back-off after failures, if there were failures.
@@ -187,11 +187,11 @@ actor SyncWorker {
     }
 
     /// Requests the states of all accepted mutations immediately.
-    func wantEverything() {
-        isPullWanted = true
+    func requestEverything() {
+        isPullRequested = true
         recheckedAt = nil
         recheckPause = Self.firstRecheck
-        stoppedAskedAt = nil
+        stoppedCheckedAt = nil
     }
 
     /// Runs one turn: a push, a pull and their related requests.
@@ -328,14 +328,14 @@ actor SyncWorker {
             try await turn.value
         } catch {
             // if this task was cancelled at the moment when it got the turn, the next task gets the turn
-            if !turn.give(.failure(error)) { leave() }
+            if !turn.set(.failure(error)) { leave() }
             throw error
         }
     }
 
     private func leave() {
         while !waiters.isEmpty {
-            if waiters.removeFirst().give(.success(())) { return }
+            if waiters.removeFirst().set(.success(())) { return }
         }
         isBusy = false
     }
@@ -403,9 +403,9 @@ actor SyncWorker {
 
     /// Requests a check of writes that the user's other devices have made, because one of these writes needs a decision
     /// or was settled.
-    func wantOthers() { areOthersWanted = true }
+    func requestOthersCheck() { isOthersCheckRequested = true }
 
-    func beginPull() { isPullWanted = false }
+    func beginPull() { isPullRequested = false }
 
     /// Returns whether lost mutations may be reopened in this turn, which is allowed once in a turn.
     func mayReopen() -> Bool {
@@ -426,7 +426,7 @@ actor SyncWorker {
     func notePulled() { pulledAt = ContinuousClock.now }
 
     var isPullDue: Bool {
-        isPullWanted || pulledAt.map { $0.advanced(by: configuration.pullInterval) <= ContinuousClock.now } ?? true
+        isPullRequested || pulledAt.map { $0.advanced(by: configuration.pullInterval) <= ContinuousClock.now } ?? true
     }
 
     var isRecheckDue: Bool {
@@ -436,7 +436,7 @@ actor SyncWorker {
     /// Whether the states of writes that wait for a decision must be checked. This is the case every quarter of an
     /// hour, whenever all mutations are checked, and if another device may have such a write.
     var isStoppedDue: Bool {
-        areOthersWanted || stoppedAskedAt.map { $0.advanced(by: Self.stoppedInterval) <= turnBegan } ?? true
+        isOthersCheckRequested || stoppedCheckedAt.map { $0.advanced(by: Self.stoppedInterval) <= turnBegan } ?? true
     }
 
     /// - Parameters:
@@ -452,7 +452,7 @@ actor SyncWorker {
         recheckPause = Self.firstRecheck
         recheckedAt = ContinuousClock.now
         // a check of stopped writes is not needed, because the response to the push contains the state of the queue
-        stoppedAskedAt = stoppedAskedAt ?? .now
+        stoppedCheckedAt = stoppedCheckedAt ?? .now
     }
 
     private func prune() async {

@@ -12,7 +12,7 @@ final class WakeSignal: Sendable {
             let waiters = state.waiters
             state.waiters = []
             // the ring is stored if all waits have already ended, because then no task has received the ring
-            state.isRung = waiters.reduce(false) { $1.give(.success(())) || $0 } == false
+            state.isRung = waiters.reduce(false) { $1.set(.success(())) || $0 } == false
         }
     }
 
@@ -30,12 +30,12 @@ final class WakeSignal: Sendable {
         if isRung { return }
         let timer = Task {
             try await Task.sleep(for: duration)
-            waiter.give(.success(()))
+            waiter.set(.success(()))
         }
         defer { timer.cancel() }
         try? await waiter.value
         // after this call, the waiter receives no ring
-        waiter.give(.success(()))
+        waiter.set(.success(()))
         state.withLock { $0.waiters.removeAll { $0 === waiter } }
     }
 }

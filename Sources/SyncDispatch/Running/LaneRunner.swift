@@ -134,7 +134,7 @@ struct LaneRunner: Sendable {
         var progress = progress
         let room = progress.room
         while true {
-            let permit = circuits.ask(lane)
+            let permit = circuits.requestPermit(for: lane)
             progress.isProbe = permit == .probe
             if let limit = circuits.concurrency(of: lane.organization) {
                 progress.room = min(room, max(0, limit - surroundings.shares.flights(of: lane.organization)))
@@ -158,7 +158,7 @@ struct LaneRunner: Sendable {
                 }
             }
             do throws(Problem) {
-                let turn = try await store.step(
+                let action = try await store.step(
                     step,
                     of: lane,
                     worker: worker,
@@ -166,11 +166,11 @@ struct LaneRunner: Sendable {
                     releases: releases,
                     progress: progress
                 )
-                if permit == .probe, !turn.sends { circuits.release(lane.organization) }
-                if let tokens { store.rates.giveBack(tokens - turn.requests, of: lane.organization) }
-                return turn
+                if permit == .probe, !action.sends { circuits.release(lane.organization) }
+                if let tokens { store.rates.release(tokens - action.requests, of: lane.organization) }
+                return action
             } catch {
-                if let tokens { store.rates.giveBack(tokens, of: lane.organization) }
+                if let tokens { store.rates.release(tokens, of: lane.organization) }
                 if permit == .probe { circuits.release(lane.organization) }
                 guard isWorthwhile(attempt, of: step, lane) else { throw error }
                 // while no other lane needs the place, the number of attempts is unlimited; the failure is logged at
@@ -373,8 +373,8 @@ struct LaneRunner: Sendable {
     }
 
     /// Counts the mutations whose final outcomes a step has committed.
-    func complete(_ step: LaneStep, _ turn: LaneAction) {
-        if case .lost = turn { return }
+    func complete(_ step: LaneStep, _ action: LaneAction) {
+        if case .lost = action { return }
         guard case .settle(let results) = step else { return }
         for result in results where result.outcome.status.isFinal {
             let acceptedAt = result.dispatch.mutation.acceptedAt

@@ -81,7 +81,7 @@ struct CircuitBreaker: Sendable {
     /// Requests a permit to send a request.
     ///
     /// - Parameter lane: the lane's user.
-    mutating func ask(_ lane: UUID, now: Timestamp) -> Permit {
+    mutating func requestPermit(for lane: UUID, now: Timestamp) -> Permit {
         switch state {
         case .closed: return .go
         case .open(let until, let pauses), .probing(let until, let pauses):
@@ -209,9 +209,9 @@ final class Circuits: Sendable {
     }
 
     /// Requests a permit to send a lane's request to its organization's upstream.
-    func ask(_ lane: LaneKey) -> CircuitBreaker.Permit {
+    func requestPermit(for lane: LaneKey) -> CircuitBreaker.Permit {
         let moment = now()
-        return breakers.withLock { $0[lane.organization]?.ask(lane.user, now: moment) } ?? .go
+        return breakers.withLock { $0[lane.organization]?.requestPermit(for: lane.user, now: moment) } ?? .go
     }
 
     /// Returns the time at which a lane may request a permit again; nil if it may send now.

@@ -186,7 +186,7 @@ struct LaneScheduler {
     }
 
     /// The organizations that can take more lanes than were added, with the number of lanes to search for.
-    var hungry: [(organization: UUID, room: Int)] {
+    var searchable: [(organization: UUID, room: Int)] {
         tenants.compactMap { organization, tenant in
             guard tenant.mayHaveMore, tenant.waiting.count < tenant.cap else { return nil }
             return (organization, min(Self.waitingLimit, 4 * tenant.cap))

@@ -59,10 +59,10 @@ package struct Authenticator: Sendable {
     /// This method reads only the gateway's settings, not the data that operators write to the database.
     package func isStillAuthorized(_ caller: Caller) -> Bool {
         guard let tokenContext = caller.tokenContext else { return true }
-        return verifier.stillSpeaks(
-            for: caller.organization.id,
+        return verifier.stillAccepts(
             tokenContext.issuer,
-            rememberedAs: tokenContext.namespace
+            storedAs: tokenContext.namespace,
+            for: caller.organization.id
         )
     }
 

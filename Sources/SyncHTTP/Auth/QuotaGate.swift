@@ -32,20 +32,20 @@ package struct QuotaGate: Sendable {
         do {
             requests = try await quotas.admit(caller.organization)
             var answer = try await endpoint(exchange, caller)
-            let fields = RateLimitFields(caller.organization.settings, [requests, answer.standing])
+            let fields = RateLimitFields(caller.organization.settings, [requests, answer.quotaStatus])
             fields.add(to: &answer.headers)
             return answer
         } catch {
             var refusal = Refusal(of: error)
-            let standing = refusal.problem.standing
-            if let standing, refusal.problem.code == .rateLimited { record(standing, caller, exchange) }
-            RateLimitFields(caller.organization.settings, [requests, standing]).add(to: &refusal.headers)
+            let status = refusal.problem.quotaStatus
+            if let status, refusal.problem.code == .rateLimited { record(status, caller, exchange) }
+            RateLimitFields(caller.organization.settings, [requests, status]).add(to: &refusal.headers)
             throw refusal
         }
     }
 
-    private func record(_ standing: QuotaStatus, _ caller: Caller, _ exchange: Exchange) {
-        let isUsers = standing.quota.kind == .mutations
+    private func record(_ status: QuotaStatus, _ caller: Caller, _ exchange: Exchange) {
+        let isUsers = status.quota.kind == .mutations
         (isUsers ? ofUsers : ofOrganizations).increment()
         logger.debug(
             "Quota is exhausted",
@@ -62,17 +62,17 @@ package struct QuotaGate: Sendable {
 /// 9651).
 package struct RateLimitFields {
     private let policy: String
-    private let standing: String
+    private let status: String
 
-    package init(_ settings: OrganizationSettings, _ standings: [QuotaStatus?]) {
+    package init(_ settings: OrganizationSettings, _ statuses: [QuotaStatus?]) {
         policy = [settings.requestQuota, settings.mutationQuota].compactMap { $0.map(Self.item) }
             .joined(separator: ", ")
-        standing = standings.compactMap { $0.map(Self.item) }.joined(separator: ", ")
+        status = statuses.compactMap { $0.map(Self.item) }.joined(separator: ", ")
     }
 
     package func add(to fields: inout HTTPFields) {
         if !policy.isEmpty { fields[.rateLimitPolicy] = policy }
-        if !standing.isEmpty { fields[.rateLimit] = standing }
+        if !status.isEmpty { fields[.rateLimit] = status }
     }
 
     /// Returns a quota as text: `q` units in `w` seconds. For units other than requests, the parameter `qu` names the
@@ -83,7 +83,7 @@ package struct RateLimitFields {
     }
 
     /// Returns a quota's state as text: `r` remaining units, and `t` seconds until the quota is full again.
-    private static func item(_ standing: QuotaStatus) -> String {
-        "\"\(standing.quota.kind.rawValue)\";r=\(standing.left);t=\(standing.seconds)"
+    private static func item(_ status: QuotaStatus) -> String {
+        "\"\(status.quota.kind.rawValue)\";r=\(status.left);t=\(status.seconds)"
     }
 }

@@ -163,7 +163,7 @@ struct SubscriberState {
     private var isFirst = true
     private var keepsAlive = false
     /// Whether the listener is queued or is being served by a worker.
-    private var isInHand = true
+    private var isQueuedOrServed = true
     private var isWritable = true
     private var lastWrite: ContinuousClock.Instant
     private var blockedSince: ContinuousClock.Instant?
@@ -193,7 +193,7 @@ struct SubscriberState {
     /// Begins the work, and returns it; nil if there is no work now.
     mutating func begin() -> Work? {
         guard hasWork else {
-            isInHand = false
+            isQueuedOrServed = false
             return nil
         }
         defer {
@@ -216,7 +216,7 @@ struct SubscriberState {
     ///   - isLater: whether the remaining work can wait until the next tick.
     /// - Returns: whether the listener must be queued again.
     mutating func finish(left: Work?, isLater: Bool) -> Bool {
-        isInHand = false
+        isQueuedOrServed = false
         if let left {
             if left.changes.lane { changes.laneChanged() }
             if let feed = left.changes.feed { changes.feedMoved(to: feed) }
@@ -247,8 +247,8 @@ struct SubscriberState {
     private var hasWork: Bool { !isOver && isWritable && (!changes.isEmpty || keepsAlive || isFirst) }
 
     private mutating func queues() -> Bool {
-        guard !isInHand, hasWork else { return false }
-        isInHand = true
+        guard !isQueuedOrServed, hasWork else { return false }
+        isQueuedOrServed = true
         return true
     }
 }

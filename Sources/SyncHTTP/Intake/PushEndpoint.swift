@@ -143,7 +143,7 @@ package struct PushEndpoint: Sendable {
     private func reply(to answer: PushAnswer, _ preferences: Preferences) -> Answer {
         let isSettled = answer.verdicts.allSatisfy(\.status.isSettled) || answer.unsettled.isEmpty
         var reply = self.answer(isSettled ? .ok : .accepted, answer.json(), preferences)
-        reply.standing = answer.standing
+        reply.quotaStatus = answer.quotaStatus
         return reply
     }
 

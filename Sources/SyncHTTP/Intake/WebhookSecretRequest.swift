@@ -5,10 +5,10 @@ package import SyncModel
 /// The body of a request for a new secret of a webhook endpoint or a webhook receiver (Standard Webhooks).
 package struct WebhookSecretRequest: Sendable {
     /// The default number of seconds for which the previous secret also signs.
-    package static let usualOverlap = 86_400
+    package static let defaultOverlap = 86_400
 
     package private(set) var secret: WebhookSecret?
-    package private(set) var overlap = Self.usualOverlap
+    package private(set) var overlap = Self.defaultOverlap
 
     private static let table = MemberTable<Self, Never>("a new secret") {
         BodyMember("secret", .webhookSecret, into: \.secret)

@@ -162,9 +162,9 @@ extension JSONWriter {
                 writer.member("code", "client_id_was_data" as StaticString)
                 writer.member("pointer", "/mutations/\(index)/local_id")
                 let detail =
-                    "an earlier mutation of this device contains this id. It did not exist then, so it was stored as "
-                    + "data and is not replaced by a server id. Send creates before mutations that refer to "
-                    + "them, or correct that entity"
+                    "an earlier mutation of this device contains this id. No entity had this id at that time, so the "
+                    + "id was stored as data and is not replaced by a server id. Send the create of an entity before "
+                    + "mutations that refer to the entity, or correct the entity that contains the id"
                 writer.member("detail", detail)
             }
             writer.endObject()

@@ -62,7 +62,7 @@ package struct OperatorAuthenticator: Sendable {
 /// A secret for `/admin`, with its owner and its scope. Only a digest of the secret is stored.
 package struct OperatorToken: Sendable, Equatable {
     /// The name of an operator whose token has no name.
-    package static let usualName = "operator"
+    package static let defaultName = "operator"
     package static let hashPrefix = "sha256:"
 
     /// The operator's name in the audit log.
@@ -77,7 +77,7 @@ package struct OperatorToken: Sendable, Equatable {
     /// letters, digits and `-._~+/=` (RFC 6750, 2.1), so it has neither `@` nor `:`.
     package init?(parsing word: Substring) {
         var rest = word
-        var name = Self.usualName
+        var name = Self.defaultName
         if let at = rest.firstIndex(of: "@") {
             name = String(rest[..<at])
             guard Self.isValidName(name) else { return nil }

@@ -47,7 +47,7 @@ public struct PushAnswer: Sendable {
     public var contentRoom = WorkBounds.answer
 
     /// The remaining quota of the user; nil if the user has no quota.
-    public var standing: QuotaStatus?
+    public var quotaStatus: QuotaStatus?
 
     /// The mutations that are not settled. A push with `wait` waits until each of these mutations is settled.
     public var unsettled: [UUID] {

@@ -10,7 +10,7 @@ public struct ChannelAccess: Sendable {
     /// For each user with many channels, the channels that were read.
     private var read: [UUID: Set<ChannelID>] = [:]
     /// For each user with many channels, the channels on which decisions depended. All copies share this object.
-    private var asked: AskedChannels?
+    private var consulted: ConsultedChannels?
     /// The sources with replaced grants. The database still has the earlier grants of these sources.
     private var replaced: Set<ByteExactString> = []
     /// The known users, by subject. No decision concerns the user of a subject that is missing here.
@@ -24,7 +24,7 @@ public struct ChannelAccess: Sendable {
     /// Records that a user holds many channels, and that no channel was read yet.
     public mutating func leaveOut(_ user: UUID) {
         (grants[user], read[user]) = (nil, [])
-        asked = asked ?? AskedChannels()
+        consulted = consulted ?? ConsultedChannels()
     }
 
     /// Records the channels for which the user's grants were read; nil for all channels.
@@ -34,8 +34,8 @@ public struct ChannelAccess: Sendable {
 
     /// The channels on which a decision depended although they were not read. Such a decision is invalid.
     public var unread: [UUID: Set<ChannelID>] {
-        guard let asked = asked?.all else { return [:] }
-        return asked.reduce(into: [:]) { unread, pair in
+        guard let consulted = consulted?.all else { return [:] }
+        return consulted.reduce(into: [:]) { unread, pair in
             guard let missing = read[pair.key].map(pair.value.subtracting), !missing.isEmpty else { return }
             unread[pair.key] = missing
         }
@@ -81,20 +81,20 @@ public struct ChannelAccess: Sendable {
     /// A user's strongest role in an entity's channels; nil if the user holds none of these channels.
     func role(of user: UUID, on channels: [ChannelID]) -> ChannelRole? {
         if channels.contains(.of(user: user)) { return .write }
-        if read[user] != nil { asked?.note(channels, of: user) }
+        if read[user] != nil { consulted?.note(channels, of: user) }
         guard let held = grants[user] else { return nil }
         return channels.lazy.flatMap { held[$0]?.values.map(\.self) ?? [] }.max()
     }
 }
 
 /// The channels on which decisions about users depended.
-private final class AskedChannels: Sendable {
+private final class ConsultedChannels: Sendable {
     private let channels = Mutex<[UUID: Set<ChannelID>]>([:])
 
     var all: [UUID: Set<ChannelID>] { channels.withLock { $0 } }
 
-    func note(_ asked: [ChannelID], of user: UUID) {
-        channels.withLock { $0[user, default: []].formUnion(asked) }
+    func note(_ consulted: [ChannelID], of user: UUID) {
+        channels.withLock { $0[user, default: []].formUnion(consulted) }
     }
 }
 

@@ -112,7 +112,8 @@ extension ContentRules {
                 }
                 guard place.value.int64 == nil, place.value.string == nil else { continue }
                 let detail =
-                    "refers to '\(name)', so it must be a 64-bit integer of this device, an array of them, or null"
+                    "refers to '\(name)', so it must be a 64-bit integer of this device, a permanent id as a string, "
+                    + "an array of these, or null"
                 throw Violation(rule: Rule.clientID, detail: detail, pointer: place.pointer)
             }
         }

@@ -4,7 +4,7 @@
 /// the device has after it has applied the page.
 ///
 /// The caller adds each change in the feed's order, and then the local ids that the device already has. Then the caller
-/// assigns local ids to the entities that need a local id (``NamedType/wanted``), and writes the page.
+/// assigns local ids to the entities that need a local id (``NamedType/assignees``), and writes the page.
 public struct PullPlanner: Sendable {
     /// A reference to an entity on the page. The type of the entity has local ids.
     public struct Name: Sendable, Hashable {
@@ -20,9 +20,9 @@ public struct PullPlanner: Sendable {
         /// The ids of the entities, in order of appearance and without duplicates.
         public fileprivate(set) var ids: [ServerID] = []
         /// The local id of each entity in ``ids``; nil for an entity without a local id.
-        public fileprivate(set) var numbers: [Int64?] = []
+        public fileprivate(set) var localIDs: [Int64?] = []
         /// The indices of the entities that get a local id, in the order of assignment.
-        public fileprivate(set) var wanted: [Int] = []
+        public fileprivate(set) var assignees: [Int] = []
         fileprivate var places: [ByteExactString: Int] = [:]
     }
 
@@ -71,7 +71,7 @@ public struct PullPlanner: Sendable {
         if let entity = types[number].places[id.text] { return Name(type: number, entity: entity) }
         let entity = types[number].ids.count
         types[number].ids.append(id)
-        types[number].numbers.append(nil)
+        types[number].localIDs.append(nil)
         types[number].places[id.text] = entity
         return Name(type: number, entity: entity)
     }
@@ -86,7 +86,7 @@ public struct PullPlanner: Sendable {
     /// Records that the page contains a local id of the device.
     ///
     /// The entity with this local id need not be added with ``name(_:of:)``.
-    public mutating func show(_ number: Int64, of type: String) {
+    public mutating func recordLocalID(_ number: Int64, of type: String) {
         if let highest = shown[type], highest >= number { return }
         shown[type] = number
     }
@@ -108,7 +108,7 @@ public struct PullPlanner: Sendable {
     ///
     /// - Parameter places: for each number, the index of its entity among the entities of all types, in the order of
     ///   ``types``.
-    public mutating func know(_ numbers: [Int64], at places: [Int64]) {
+    public mutating func addLocalIDs(_ numbers: [Int64], at places: [Int64]) {
         var starts: [Int] = []
         for type in types { starts.append((starts.last ?? 0) + type.ids.count) }
         var type = 0
@@ -118,7 +118,7 @@ public struct PullPlanner: Sendable {
             while type < starts.count, place >= starts[type] { type += 1 }
             guard type < starts.count, place >= 0 else { return }
             let entity = Int(place) - (type > 0 ? starts[type - 1] : 0)
-            types[type].numbers[entity] = min(number, types[type].numbers[entity] ?? number)
+            types[type].localIDs[entity] = min(number, types[type].localIDs[entity] ?? number)
         }
     }
 
@@ -128,7 +128,7 @@ public struct PullPlanner: Sendable {
     /// The named entities that have a local id on the device.
     public var known: [(type: String, id: String, number: Int64)] {
         types.flatMap { type in
-            zip(type.ids, type.numbers).compactMap { id, number in number.map { (type.name, id.text, $0) } }
+            zip(type.ids, type.localIDs).compactMap { id, number in number.map { (type.name, id.text, $0) } }
         }
     }
 
@@ -139,24 +139,24 @@ public struct PullPlanner: Sendable {
     /// The changed entities come first, in the feed's order. Then come the entities in relations, in order of
     /// appearance. Entities in relations need local ids because their own changes may be on a later page. A deleted
     /// entity gets no local id.
-    public mutating func want() {
+    public mutating func chooseAssignees() {
         var seen: Set<Name> = []
         let changed = entries.lazy.filter { !$0.isDeleted }.compactMap(\.name)
-        for name in Array(changed) + targets where types[name.type].numbers[name.entity] == nil {
-            if seen.insert(name).inserted { types[name.type].wanted.append(name.entity) }
+        for name in Array(changed) + targets where types[name.type].localIDs[name.entity] == nil {
+            if seen.insert(name).inserted { types[name.type].assignees.append(name.entity) }
         }
     }
 
-    public var isWanting: Bool { types.contains { !$0.wanted.isEmpty } }
+    public var hasAssignees: Bool { types.contains { !$0.assignees.isEmpty } }
 
     /// The types for which the caller must look up the local ids in use.
     ///
-    /// These are the types with ``NamedType/wanted`` entities, and the types for which the device sent no counter.
-    public var open: [(type: String, base: Int64?, wanted: Int)] {
+    /// These are the types with ``NamedType/assignees``, and the types for which the device sent no counter.
+    public var open: [(type: String, base: Int64?, count: Int)] {
         answered.compactMap { type in
-            let wanted = places[type].map { types[$0].wanted.count } ?? 0
+            let count = places[type].map { types[$0].assignees.count } ?? 0
             let base = counter(of: type)
-            return wanted > 0 || base == nil ? (type, base, wanted) : nil
+            return count > 0 || base == nil ? (type, base, count) : nil
         }
     }
 
@@ -166,17 +166,18 @@ public struct PullPlanner: Sendable {
     ///   - free: for each ``open`` type, the local ids that are not in use.
     ///   - rivals: the earlier pages that the device has not confirmed.
     /// - Throws: `validation_failed` if a type has too few local ids left.
-    public mutating func assign(_ free: [ByteExactString: FreeNumbers], _ rivals: UnconfirmedPages = UnconfirmedPages())
-        throws(Problem)
-    {
+    public mutating func assign(
+        _ free: [ByteExactString: FreeLocalIDs],
+        _ rivals: UnconfirmedPages = UnconfirmedPages()
+    ) throws(Problem) {
         for place in types.indices {
             let type = types[place]
-            let free = free[type.name] ?? FreeNumbers(from: counter(of: type.name), highest: nil)
-            guard let numbers = free.avoiding(rivals.given(type.name)).first(type.wanted.count) else {
+            let free = free[type.name] ?? FreeLocalIDs(from: counter(of: type.name), highest: nil)
+            guard let numbers = free.avoiding(rivals.given(type.name)).first(type.assignees.count) else {
                 throw Self.isFull(type)
             }
             var (next, used) = (numbers.startIndex, Set<Int64>())
-            for entity in type.wanted {
+            for entity in type.assignees {
                 // if an unconfirmed page assigned a local id to this entity, the local id is used again, because no
                 // other entity may get it
                 let own = rivals.given(type.name, to: type.ids[entity]).first { number in
@@ -185,29 +186,29 @@ public struct PullPlanner: Sendable {
                 let number = own ?? numbers[next]
                 if own == nil { next += 1 }
                 used.insert(number)
-                give(number, to: entity, of: place)
+                setLocalID(number, of: entity, at: place)
             }
         }
         starts = free.mapValues(\.start)
     }
 
-    private mutating func give(_ number: Int64, to entity: Int, of place: Int) {
-        types[place].numbers[entity] = number
+    private mutating func setLocalID(_ number: Int64, of entity: Int, at place: Int) {
+        types[place].localIDs[entity] = number
         let id = LocalID(entityType: types[place].name, number: number)
         assignments.append(Assignment(id: id, entity: types[place].ids[entity]))
     }
 
     private static func isFull(_ type: NamedType) -> Problem {
         let detail =
-            "'\(type.name)' has too few numbers left for the changed entities: \(type.wanted.count) are needed, and "
-            + "64-bit integers end at \(Int64.max); continue from a lower free number"
+            "'\(type.name)' has too few local ids left for the changed entities: \(type.assignees.count) are needed, "
+            + "and 64-bit integers end at \(Int64.max); continue from a lower free local id"
         let pointer = PullRequest.pointer(toCounterOf: type.name)
         return Problem(.validationFailed, pointer: pointer, rule: Rule.range, detail)
     }
 
     // MARK: - The page
 
-    public func number(of name: Name) -> Int64? { types[name.type].numbers[name.entity] }
+    public func number(of name: Name) -> Int64? { types[name.type].localIDs[name.entity] }
 
     /// Whether the page contains the change with this index, in the order of the calls of
     /// ``add(_:isDeleted:targets:)``.
@@ -225,7 +226,7 @@ public struct PullPlanner: Sendable {
     public var nextLocalIDs: [(type: String, next: Int64?)] {
         answered.map { type in
             guard let start = counter(of: type) ?? starts[type] ?? nil else { return (type, nil) }
-            let numbers = places[type].map { types[$0].numbers.lazy.compactMap(\.self) }
+            let numbers = places[type].map { types[$0].localIDs.lazy.compactMap(\.self) }
             guard let highest = [numbers?.max(), shown[type]].compactMap(\.self).max(), highest >= start else {
                 return (type, start)
             }
@@ -236,7 +237,7 @@ public struct PullPlanner: Sendable {
     /// The types with counters in the answer, sorted by name.
     private var answered: [String] {
         let named = types.lazy.filter { type in
-            !type.wanted.isEmpty || type.numbers.contains { $0 != nil }
+            !type.assignees.isEmpty || type.localIDs.contains { $0 != nil }
         }
         return Set(counters.keys).union(named.map { ByteExactString($0.name) }).union(shown.keys).sorted().map(\.string)
     }

@@ -14,7 +14,7 @@ struct Attempt {
 
     func outcome(of response: UpstreamResponse) -> Outcome {
         // no rule applies to an answer that refers to a whole batch, and such an answer rejects no single mutation
-        if response.isOfBatch { return response.mayNeedOperator ? held(response) : usualOutcome(of: response) }
+        if response.isOfBatch { return response.mayNeedOperator ? held(response) : defaultOutcome(of: response) }
         let json = response.json ?? response.unkeptJSON
         if response.isCutOff, json == nil, upstream.readsBody(of: response.status) {
             return lost(response)
@@ -26,11 +26,11 @@ struct Attempt {
             if !response.isCutOff || outcome.kind != .unreachable { outcome.rule = rule.place }
             return outcome
         }
-        return usualOutcome(of: response)
+        return defaultOutcome(of: response)
     }
 
     /// The outcome of an answer to which none of the operator's rules applies.
-    private func usualOutcome(of response: UpstreamResponse) -> Outcome {
+    private func defaultOutcome(of response: UpstreamResponse) -> Outcome {
         switch response.status {
         case 200...299: succeeded(response)
         case 404, 410: mutation.operation == .delete ? succeeded(response) : rejected(response)
@@ -330,7 +330,8 @@ extension Attempt {
         var outcome = refusal(.conflict, .conflict, response)
         let isUnidentified = dispatch.serverID == nil && shown == nil
         let unidentified =
-            ", but the answer does not identify the existing entity: it has no id of it, or two different ones"
+            ", but the answer does not identify the existing entity: it contains no id of this entity, or two "
+            + "different ids"
         let lack = isUnidentified ? unidentified : ""
         var problem = Problem(.conflict, (words ?? response.words) + lack + message)
         if dispatch.serverID == nil { problem.existingID = shown?.id }

@@ -118,7 +118,7 @@ public struct AttemptRecord: Sendable, Hashable {
             sentAt: nil,
             milliseconds: nil,
             status: nil,
-            reason: "the worker that sent it stopped before it received a response"
+            reason: "the worker that sent the request stopped before a response arrived"
         )
     }
 }

@@ -194,7 +194,7 @@ extension Outcome {
         }
         guard wasSent else { return }
         attempt = AttemptRecord(ofLost: mutation, isExhausted: isExhausted)
-        lastError = "the worker that sent it stopped before it received a response"
+        lastError = "the worker that sent the request stopped before a response arrived"
         if isExhausted {
             error = Problem.exhausted(mutation.attemptCount, "the outcome of the last attempt is unknown").json
         }

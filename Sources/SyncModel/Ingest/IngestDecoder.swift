@@ -167,7 +167,8 @@ package struct IngestDecoder {
         case "id":
             entityID = ServerID(json: value)
             if entityID == nil {
-                let form = "a string of 1 to \(ServerID.maximumBytes) bytes or an integer of as many digits"
+                let maximum = ServerID.maximumBytes
+                let form = "a string of 1 to \(maximum) bytes, or an integer of at most \(maximum) digits"
                 report("/id", Rule.serverID, "id must be \(form), as the server gave it")
             }
         case "version":

@@ -66,7 +66,7 @@ public enum IngestSource {
     public static func isValid(_ name: String) -> Bool { EntityType.isValidName(name) }
 
     /// The id that represents a source in queues and in ``FairShares``, where other jobs have the id of a user.
-    public static func stand(in organization: UUID, for source: String) -> UUID {
+    public static func standInID(in organization: UUID, for source: String) -> UUID {
         var hash = SHA256()
         withUnsafeBytes(of: organization.uuid) { hash.update(bufferPointer: $0) }
         Array(source.utf8).withUnsafeBytes { hash.update(bufferPointer: $0) }

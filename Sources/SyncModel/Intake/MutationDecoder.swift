@@ -95,7 +95,8 @@ struct MutationDecoder {
         case .serverID:
             content.serverID = ServerID(json: value)
             if content.serverID == nil {
-                let form = "a string of 1 to \(ServerID.maximumBytes) bytes or an integer of as many digits"
+                let maximum = ServerID.maximumBytes
+                let form = "a string of 1 to \(maximum) bytes, or an integer of at most \(maximum) digits"
                 reportUnread("/server_id", Rule.serverID, "server_id must be \(form), as the server gave it")
             }
         case .endpoint: readEndpoint(value)
@@ -223,15 +224,15 @@ struct MutationDecoder {
     private func finish() -> PushEntry {
         let entity = content.entity(on: device)
         // the content of the entry, even if it breaks rules; nil if a part of the content could not be read
-        let said = isContentRead ? Mutation(content, entity) : nil
-        let isValid = errors.isEmpty && content.createdAt != nil && said != nil
+        let mutation = isContentRead ? Mutation(content, entity) : nil
+        let isValid = errors.isEmpty && content.createdAt != nil && mutation != nil
         return PushEntry(
             index: index,
             id: content.id,
             idempotencyKey: content.idempotencyKey,
             sequenceNumber: content.sequenceNumber,
             attemptedCreate: content.operation == .create ? entity?.reference : nil,
-            said: said,
+            content: mutation,
             refusal: isValid ? nil : errors.problem(or: "the mutation is incomplete")
         )
     }

@@ -142,7 +142,7 @@ public final class PushEntry: Sendable {
     ///
     /// The content of a refused entry is needed because the entry can repeat a mutation that was accepted under other
     /// limits or rules (product rule 5).
-    public let said: Mutation?
+    public let content: Mutation?
     /// The problem `validation_failed` with all errors; nil if the entry is valid.
     public let refusal: Problem?
 
@@ -152,7 +152,7 @@ public final class PushEntry: Sendable {
         idempotencyKey: UUID?,
         sequenceNumber: Int64?,
         attemptedCreate: ClientReference?,
-        said: Mutation?,
+        content: Mutation?,
         refusal: Problem?
     ) {
         self.index = index
@@ -160,9 +160,9 @@ public final class PushEntry: Sendable {
         self.idempotencyKey = idempotencyKey
         self.sequenceNumber = sequenceNumber
         self.attemptedCreate = attemptedCreate
-        self.said = said
+        self.content = content
         self.refusal = refusal
     }
 
-    public var mutation: Mutation? { refusal == nil ? said : nil }
+    public var mutation: Mutation? { refusal == nil ? content : nil }
 }

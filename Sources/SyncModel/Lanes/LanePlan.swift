@@ -62,7 +62,7 @@ public final class LanePlan {
     public var window: LaneWindow?
     /// A description of an inconsistency in the lane that the step corrected.
     public private(set) var note: String?
-    public private(set) var turn = LaneAction.lost
+    public private(set) var nextAction = LaneAction.lost
 
     /// Begins a step.
     ///
@@ -198,7 +198,7 @@ public final class LanePlan {
         lowestReleased = min(lowestReleased ?? position, position)
     }
 
-    /// Updates the lane's head from ``head``, and decides the worker's next ``turn``.
+    /// Updates the lane's head from ``head``, and decides the worker's ``nextAction``.
     ///
     /// - Parameters:
     ///   - entities: the entities by organization, after ``settle(_:_:)`` was called for all steps that are committed
@@ -212,10 +212,10 @@ public final class LanePlan {
     ) {
         outcomes = []
         if let window {
-            turn = start(from: window, planner, entities, waiting, now)
+            nextAction = start(from: window, planner, entities, waiting, now)
         } else {
             place()
-            turn = next(planner, entities, waiting, now)
+            nextAction = next(planner, entities, waiting, now)
         }
     }
 
@@ -278,7 +278,7 @@ public final class LanePlan {
             if isClosed { return release(at: now.adding(seconds: Self.closedPause)) }
             let surroundings = context(of: head, type, mappings, entity, organization, entities, now)
             if surroundings.mustWait(head, for: waiting) { return release(at: now.adding(seconds: Self.parkedPause)) }
-            return turn(of: head, planner.decide(head, surroundings, now: now, heldUntil: request.heldUntil), now)
+            return action(of: head, planner.decide(head, surroundings, now: now, heldUntil: request.heldUntil), now)
         }
     }
 
@@ -329,7 +329,7 @@ public final class LanePlan {
     /// Whether a mutation before this position was released after the head was read.
     private func isPassed(_ position: Int64) -> Bool { lowestReleased.map { $0 < position } ?? false }
 
-    private func turn(of head: QueuedMutation, _ decision: DispatchPlanner.Decision, _ now: Timestamp) -> LaneAction {
+    private func action(of head: QueuedMutation, _ decision: DispatchPlanner.Decision, _ now: Timestamp) -> LaneAction {
         switch decision {
         case .hold(let until): return release(at: until)
         case .fail(let outcome): return decide(head, outcome, version: nil)

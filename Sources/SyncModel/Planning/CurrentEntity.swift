@@ -188,7 +188,7 @@ struct VersionHistory: Sendable, Hashable {
     /// The verdict as a sentence, for a conflict's `detail`.
     func conflictDescription(on baseVersion: Int64) -> String {
         baseVersion > version
-            ? "base_version is \(baseVersion), but the entity is at version \(version) only"
+            ? "base_version is \(baseVersion), but the entity's version is only \(version)"
             : "base_version is \(baseVersion), but another writer changed the entity, which is at version \(version)"
     }
 }

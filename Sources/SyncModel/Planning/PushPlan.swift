@@ -38,7 +38,7 @@ public struct PushPlan: Sendable {
     /// Nil if this push uses no quota. In this case the usage remains unchanged.
     public var allowance: TokenBucket?
     /// The user's remaining quota; nil if users have no quota.
-    public var standing: QuotaStatus?
+    public var quotaStatus: QuotaStatus?
 
     public func changesAnything(from snapshot: PushSnapshot) -> Bool {
         !mutations.isEmpty || !rejections.isEmpty || acceptedSequence != snapshot.watermark

@@ -224,7 +224,8 @@ struct DocumentCosts {
 
     private static func check(_ bytes: Int, _ which: String, _ maximum: Int) throws(PushRefusal) {
         guard bytes > maximum else { return }
-        let detail = "the documents \(which) have more than \(maximum) bytes; send its mutations in several pushes"
+        let detail =
+            "the documents \(which) have more than \(maximum) bytes in total; send its mutations in several pushes"
         throw .problem(Problem(.payloadTooLarge, detail))
     }
 }
@@ -234,8 +235,10 @@ extension Problem {
     static func tooMany(_ changes: ChannelChanges) -> Problem {
         let detail =
             changes.grants > WorkBounds.pushGrants
-            ? "the entities of this push begin or end more than \(WorkBounds.pushGrants) grants of channels"
-            : "the entities of this push are, or were, in channels more than \(WorkBounds.pushStays) times together"
+            ? "the entities of this push begin or end more than \(WorkBounds.pushGrants) grants of channels "
+                + "(each unchanged grant counts half)"
+            : "the entities of this push are in, enter or leave more than \(WorkBounds.pushStays) channels "
+                + "(a channel counts once for each entity)"
         return Problem(.payloadTooLarge, detail + "; send its mutations in several pushes")
     }
 }

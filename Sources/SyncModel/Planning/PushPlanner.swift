@@ -32,8 +32,8 @@ public struct PushPlanner {
         do throws(PushRefusal) {
             return try decide(push, snapshot, context, &entities)
         } catch {
-            guard case .problem(var problem) = error, problem.standing == nil else { throw error }
-            problem.standing = try MutationAllowance.spend(0, snapshot.allowance, context)?.standing
+            guard case .problem(var problem) = error, problem.quotaStatus == nil else { throw error }
+            problem.quotaStatus = try MutationAllowance.spend(0, snapshot.allowance, context)?.quotaStatus
             throw .problem(problem)
         }
     }
@@ -64,7 +64,7 @@ public struct PushPlanner {
             // an apparently new entry may be a repeat, which is answered even if the user has too many devices
             throw snapshot.isComplete ? .problem(.oneDeviceTooMany(limit: context.deviceLimit)) : .needsProbe
         }
-        let allowance: (bucket: TokenBucket, standing: QuotaStatus)?
+        let allowance: (bucket: TokenBucket, quotaStatus: QuotaStatus)?
         do throws(PushRefusal) {
             allowance = try MutationAllowance.spend(validator.newCount, snapshot.allowance, context)
         } catch {
@@ -90,7 +90,7 @@ public struct PushPlanner {
         entities = planner.entities
         var plan = planner.finish(validator)
         plan.allowance = validator.newCount > 0 ? allowance?.bucket : nil
-        plan.standing = allowance?.standing
+        plan.quotaStatus = allowance?.quotaStatus
         // if the device exceeds the limit, this line is reached only if no entry gets a record, for example because all
         // entries are repeats
         if isOneTooMany { plan.acceptedSequence = snapshot.watermark }

@@ -111,7 +111,7 @@ extension PushSnapshot {
         uncompared = []
         guard !knownByKey.isEmpty else { return ids }
         for entry in push.entries {
-            guard let mutation = entry.said, let known = knownByKey[mutation.idempotencyKey] else {
+            guard let mutation = entry.content, let known = knownByKey[mutation.idempotencyKey] else {
                 continue
             }
             let first = FirstAttempt(known)

@@ -107,8 +107,8 @@ struct PushValidator {
         guard let problem = entry.refusal else { return }
         errorAllowance.count(problem.errors.count)
         // the entry may repeat a mutation that was accepted when the limits were higher; such a repeat is not refused
-        let repeated = entry.said.flatMap { said in
-            snapshot.knownByKey[said.idempotencyKey] == nil ? nil : repetition(of: said, index: entry.index)
+        let repeated = entry.content.flatMap { mutation in
+            snapshot.knownByKey[mutation.idempotencyKey] == nil ? nil : repetition(of: mutation, index: entry.index)
         }
         if case .replayed? = repeated {
             verdicts[entry.index] = repeated

@@ -71,29 +71,29 @@ enum MutationAllowance {
         _ count: Int,
         _ used: TokenBucket?,
         _ context: PushPlanner.Context
-    ) throws(PushRefusal) -> (bucket: TokenBucket, standing: QuotaStatus)? {
+    ) throws(PushRefusal) -> (bucket: TokenBucket, quotaStatus: QuotaStatus)? {
         guard let quota = context.organization.settings.mutationQuota else { return nil }
         var bucket = used ?? TokenBucket(fullAt: context.now)
-        guard count > 0 else { return (bucket, bucket.standing(of: quota, at: context.now)) }
+        guard count > 0 else { return (bucket, bucket.status(of: quota, at: context.now)) }
         switch bucket.take(count, of: quota, at: context.now) {
         case .taken:
-            return (bucket, bucket.standing(of: quota, at: context.now))
+            return (bucket, bucket.status(of: quota, at: context.now))
         case .fits(let milliseconds):
-            let standing = bucket.standing(of: quota, at: context.now)
-            throw .problem(refusal(count, standing, milliseconds))
+            let status = bucket.status(of: quota, at: context.now)
+            throw .problem(refusal(count, status, milliseconds))
         }
     }
 
-    private static func refusal(_ count: Int, _ standing: QuotaStatus, _ milliseconds: Int64) -> Problem {
-        let limit = standing.quota.limit
+    private static func refusal(_ count: Int, _ status: QuotaStatus, _ milliseconds: Int64) -> Problem {
+        let limit = status.quota.limit
         let much = count == 1 ? "one new mutation" : "\(count) new mutations"
-        let most = "a user may push \(limit) per day, and \(standing.left) are left"
+        let most = "a user may push \(limit) per day, and \(status.left) are left"
         let hint =
             Int64(count) > limit
             ? "; a push of more mutations than the daily quota is accepted only while the quota is unused" : ""
         var problem = Problem(.rateLimited, "the push has \(much), \(most); no mutation was accepted" + hint)
         problem.retryAfter = Int(max(1, (milliseconds + 999) / 1_000))
-        problem.standing = standing
+        problem.quotaStatus = status
         return problem
     }
 }

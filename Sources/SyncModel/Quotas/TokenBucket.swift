@@ -68,7 +68,7 @@ public struct TokenBucket: Sendable, Hashable {
         Self.milliseconds(for: missing - (Self.capacity(of: quota) - quota.kind.window), quota)
     }
 
-    public func standing(of quota: Quota, at now: Timestamp) -> QuotaStatus {
+    public func status(of quota: Quota, at now: Timestamp) -> QuotaStatus {
         var bucket = self
         bucket.refill(quota, at: now)
         let seconds = (Self.milliseconds(for: bucket.missing, quota) + 999) / 1_000
@@ -138,16 +138,16 @@ public struct RequestPortion: Sendable {
     public var size: Int64 { Swift.max(1, quota.limit / 4) }
 
     /// Admits one request, if the drawn tokens allow it.
-    public mutating func ask(_ quota: Quota, at now: Timestamp) -> Answer {
+    public mutating func admit(_ quota: Quota, at now: Timestamp) -> Answer {
         if quota != self.quota { change(to: quota) }
         if now > heldUntil { held = 0 }
         if held > 0 {
             held -= 1
-            return .admitted(standing)
+            return .admitted(status)
         }
         // if the clock was set back, requests do not wait
         let wait = emptyUntil.microseconds - now.microseconds
-        return wait > 0 && wait <= Self.lifetime ? .refused(standing) : .unknown
+        return wait > 0 && wait <= Self.lifetime ? .refused(status) : .unknown
     }
 
     /// Whether to draw in advance, before any request has to wait.
@@ -168,14 +168,14 @@ public struct RequestPortion: Sendable {
         heldUntil = Timestamp(microseconds: now.microseconds + Self.lifetime)
         leftBehind = bucket.left(of: quota)
         guard granted < wanted else { return }
-        // the wait is limited to the time that `ask` accepts; with a longer wait, `ask` would cause one draw after
+        // the wait is limited to the time that `admit` accepts; with a longer wait, `admit` would cause one draw after
         // another
         let wait = Swift.max(Self.pause, bucket.millisecondsToNext(of: quota)) * 1_000
         emptyUntil = Timestamp(microseconds: now.microseconds + Swift.min(wait, Self.lifetime))
     }
 
     /// Takes back the tokens of requests that were not made, if these tokens can still be used.
-    public mutating func giveBack(_ count: Int64, at now: Timestamp) {
+    public mutating func release(_ count: Int64, at now: Timestamp) {
         if now <= heldUntil { held += count }
     }
 
@@ -191,7 +191,7 @@ public struct RequestPortion: Sendable {
         emptyUntil = Timestamp(microseconds: 0)
     }
 
-    private var standing: QuotaStatus {
+    private var status: QuotaStatus {
         QuotaStatus(quota: quota, left: Swift.min(quota.limit, held + leftBehind), seconds: 1)
     }
 }

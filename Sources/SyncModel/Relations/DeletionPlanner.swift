@@ -65,7 +65,7 @@ struct DeletionPlanner {
         in entities: EntityTable,
         room: Int
     ) throws(BrokenRelation) -> [(key: EntityKey, state: EntityState)] {
-        guard entities.relations.lead(to: root.type) else { return [] }
+        guard entities.relations.isTarget(root.type) else { return [] }
         var planner = DeletionPlanner(root, writer, entities, room: room)
         return try planner.plan()
     }

@@ -54,12 +54,12 @@ public struct EntityRelations: Sendable {
     public func of(_ type: String) -> [Relation] { relations.isEmpty ? [] : relations[type] ?? [] }
 
     /// Whether a type is the target of enforced relations.
-    public func lead(to type: String) -> Bool { !targets.isEmpty && targets.contains(ByteExactString(type)) }
+    public func isTarget(_ type: String) -> Bool { !targets.isEmpty && targets.contains(ByteExactString(type)) }
 
     /// Whether a type has enforced relations and is also the target of enforced relations.
     ///
     /// Deletions of other entities may delete entities of this type, and these deletions may affect further entities.
-    public func link(_ type: String) -> Bool { lead(to: type) && relations[type] != nil }
+    public func isChained(_ type: String) -> Bool { isTarget(type) && relations[type] != nil }
 
     func visibility(of type: String) -> Visibility { visibilities[type] ?? .user }
 
@@ -87,16 +87,16 @@ public struct EntityRelations: Sendable {
             return nil
         }
         let relations = of(type).filter { $0.onDelete == .setNull && $0.entityType == target.type }
-        func isTarget(_ value: JSONValue) -> Bool { ServerID(json: value).map { $0.text == target.id } ?? false }
+        func isTargetID(_ value: JSONValue) -> Bool { ServerID(json: value).map { $0.text == target.id } ?? false }
         return JSONWriter.object(capacity: document.count) { writer in
             for (name, value) in members {
                 writer.name(name.string)
                 let isRelation = relations.contains { name.equals($0.member) }
                 if isRelation, let elements = value.elements {
                     writer.beginArray()
-                    for element in elements where !isTarget(element) { writer.value(element) }
+                    for element in elements where !isTargetID(element) { writer.value(element) }
                     writer.endArray()
-                } else if isRelation, isTarget(value) {
+                } else if isRelation, isTargetID(value) {
                     writer.null()
                 } else {
                     writer.value(value)

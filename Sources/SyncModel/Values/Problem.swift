@@ -28,7 +28,7 @@ public struct Problem: Error, Sendable, Hashable {
     /// The number of seconds after which to retry, for the `Retry-After` header.
     public var retryAfter: Int?
     /// The state of the exhausted quota, for the `RateLimit` header. Set only for `rate_limited`.
-    public var standing: QuotaStatus?
+    public var quotaStatus: QuotaStatus?
 
     public init(_ code: ProblemCode, _ detail: String, errors: [ProblemDetail] = []) {
         self.code = code

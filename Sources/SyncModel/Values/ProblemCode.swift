@@ -84,7 +84,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .sequenceGap: "Earlier mutations of this device are missing"
         case .statusTransitionMustBeValid: "The mutation's status does not allow this"
         case .idSpaceIsImmutable: "The id space of this entity type is fixed"
-        case .externalIDTaken: "The external id is another organization's"
+        case .externalIDTaken: "The external id belongs to another organization"
         case .cursorExpired: "The cursor has expired"
         case .payloadTooLarge: "The request is too large"
         case .rateLimited: "Too many requests"

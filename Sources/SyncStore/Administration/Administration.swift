@@ -100,13 +100,13 @@ package struct Administration: Sendable {
             now()
         )
         let feed = Parameters(of: id, Int64.random(in: 1...0xffff_ffff_ffff))
-        if update.wantsUserKeys, !catalog.userKeys.canMake { throw .nothingWrapsUserKeys }
+        if update.enablesUserKeys, !catalog.userKeys.canMake { throw .nothingWrapsUserKeys }
         do {
             let written = try await pool.transaction { connection -> (isNew: Bool, value: OrganizationRow) in
                 let results = try await connection.run([
                     Query(Self.makeStatement, parameters), Query(Self.changeStatement, parameters),
                 ])
-                if update.wantsUserKeys { try await Self.checkGateways(on: connection) }
+                if update.enablesUserKeys { try await Self.checkGateways(on: connection) }
                 let isNew = results[0].affected > 0
                 guard let row = try results[1].read(OrganizationRow.init).first else {
                     throw Problem(.notFound, "the organization is being purged")
@@ -349,7 +349,7 @@ package struct OrganizationUpdate: Sendable {
     /// The changed settings as JSON text; a null member resets a setting to its default.
     package var settings: [UInt8]?
     /// Whether the settings enable users' own keys.
-    package var wantsUserKeys = false
+    package var enablesUserKeys = false
     /// Whether the settings contain the order of lanes.
     package var setsOrder = false
     /// The complete list of external ids, without repetitions.

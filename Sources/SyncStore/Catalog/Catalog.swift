@@ -128,7 +128,7 @@ package final class Catalog: Sendable {
             return nil
         }
         let owner: UUID
-        switch entry.joins.standing(of: user, at: now()) {
+        switch entry.joins.state(of: user, at: now()) {
         case .itself: owner = user
         case .part(let target): owner = target
         case .closed: return nil
@@ -143,7 +143,7 @@ package final class Catalog: Sendable {
     package func owner(of user: UUID, in organization: UUID) async throws(Problem) -> UUID {
         let entry = try await entry(organization)
         let owner: UUID
-        switch entry.joins.standing(of: user, at: now()) {
+        switch entry.joins.state(of: user, at: now()) {
         case .itself: owner = user
         case .part(let target): owner = target
         case .closed: throw .userIsJoining
@@ -158,7 +158,7 @@ package final class Catalog: Sendable {
     ///
     /// The result is at most five seconds old.
     package func isItself(_ user: UUID, in organization: UUID) async throws(Problem) -> Bool {
-        try await entry(organization).joins.standing(of: user, at: now()) == .itself
+        try await entry(organization).joins.state(of: user, at: now()) == .itself
     }
 
     /// The time for which the cache remembers that a user is not erased, in microseconds.

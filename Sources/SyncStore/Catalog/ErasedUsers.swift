@@ -94,7 +94,7 @@ extension Problem {
 /// (``GroupStatements/makeLanes``). A lane is not moved while a worker holds it.
 package struct UserJoins: Sendable {
     /// The owner of a user's requests.
-    package enum Standing: Sendable, Hashable {
+    package enum State: Sendable, Hashable {
         case itself
         /// The user was joined into the user with this id.
         case part(of: UUID)
@@ -117,7 +117,7 @@ package struct UserJoins: Sendable {
         for party in [user, target] { closed[party] = closed[party].map { max($0, closedUntil) } ?? closedUntil }
     }
 
-    package func standing(of user: UUID, at now: Timestamp) -> Standing {
+    package func state(of user: UUID, at now: Timestamp) -> State {
         if targets.isEmpty, closed.isEmpty { return .itself }
         let owner = targets[user] ?? user
         if isClosed(owner, at: now) || isClosed(user, at: now) { return .closed }

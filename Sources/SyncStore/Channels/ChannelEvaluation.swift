@@ -291,7 +291,7 @@ package struct ChannelEvaluation: Sendable {
                 while !left.isEmpty, left.count == keys.count || .now < end {
                     var tables: [UUID: EntityTable] = [:]
                     let part = Array(left.prefix(Self.previewPart))
-                    let query = EntityRows.query(.looking, part, documentBytes: WorkBounds.bulkContents)
+                    let query = EntityRows.query(.reading, part, documentBytes: WorkBounds.bulkContents)
                     let rows = try await pool.readByIndex([query])[0]
                     try EntityRows.loadBounded(rows, into: &tables, SealTable([organization: seal]))
                     let examined = Self.read(left.prefix(part.count), tables)

@@ -196,34 +196,34 @@ extension ChannelAccess {
     ///
     /// - Parameter reads: the number of earlier calls for the group.
     /// - Returns: false if there are no such channels.
-    static func readAsked(
+    static func readUnread(
         _ tables: inout [UUID: EntityTable],
         _ reads: inout Int,
         on connection: Connection
     ) async throws -> Bool {
-        let asked = tables.flatMap { organization, table in
+        let unread = tables.flatMap { organization, table in
             table.access.unread.map { (user: LaneKey(organization: organization, user: $0), channels: $1) }
         }
-        guard !asked.isEmpty else { return false }
+        guard !unread.isEmpty else { return false }
         reads += 1
         let readsAll = reads > mostReads
         guard readsAll else {
-            try await read(asked, into: &tables, on: connection)
+            try await read(unread, into: &tables, on: connection)
             return true
         }
-        let query = Columns.lanes.query(ChannelStatements.access, asked.map(\.user).sorted())
+        let query = Columns.lanes.query(ChannelStatements.access, unread.map(\.user).sorted())
         try read(await connection.run([query])[0], into: &tables)
-        for (user, _) in asked { tables[user.organization]?.access.note(read: nil, of: user.user) }
+        for (user, _) in unread { tables[user.organization]?.access.note(read: nil, of: user.user) }
         return true
     }
 
     /// Reads the grants of some channels, for users with many channels.
     static func read(
-        _ asked: [(user: LaneKey, channels: Set<ChannelID>)],
+        _ unread: [(user: LaneKey, channels: Set<ChannelID>)],
         into tables: inout [UUID: EntityTable],
         on connection: Connection
     ) async throws {
-        let rows = asked.flatMap { user, channels in
+        let rows = unread.flatMap { user, channels in
             channels.sorted().map { UserChannelRow(user: user, channel: $0) }
         }
         guard !rows.isEmpty else { return }
@@ -231,7 +231,7 @@ extension ChannelAccess {
             await connection.run([UserChannelRow.columns.query(ChannelStatements.accessTo, rows)])[0],
             into: &tables
         )
-        for (user, channels) in asked {
+        for (user, channels) in unread {
             tables[user.organization]?.access.note(read: channels, of: user.user)
         }
     }

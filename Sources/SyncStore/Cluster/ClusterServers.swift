@@ -75,7 +75,9 @@ package final class ClusterServers: Sendable {
     ///
     /// Only the statements that check the membership are allowed.
     func requireMembership(for statement: Statement) throws(PostgresError) {
-        guard isDisowned, !Self.looks.contains(statement.name), statement.name != Query.rollback.statement.name else {
+        guard isDisowned, !Self.pollStatements.contains(statement.name),
+            statement.name != Query.rollback.statement.name
+        else {
             return
         }
         throw PostgresError(.unavailable, Self.disowned, statement: statement.name)
@@ -204,7 +206,7 @@ extension ClusterServers {
     )
 
     /// The names of the statements that read the state of the servers.
-    static let looks: Set = [nodes.name, homes.name, answer.name]
+    static let pollStatements: Set = [nodes.name, homes.name, answer.name]
 
     /// Queries each server through the connected server.
     package static func servers(on connection: Connection) async throws -> [Server] {

@@ -92,7 +92,9 @@ package struct DeviceRegistry: Sendable {
     ///
     /// The next local id is one more than the type's highest id, which may come from the device or the gateway.
     private static func nextLocalIDs(_ rows: Rows) throws -> [(type: String, next: Int64?)] {
-        try rows.read { (try $0.read("entity_type", as: String.self), FreeNumbers.next(after: try $0.read("highest"))) }
+        try rows.read {
+            (try $0.read("entity_type", as: String.self), FreeLocalIDs.next(after: try $0.read("highest")))
+        }
     }
 
     // MARK: - Statements

@@ -45,7 +45,7 @@ package enum EntityRows {
         return ((organization, key), state)
     }
 
-    /// Loads the rows of ``EntityStatements/lockEntities`` or ``EntityStatements/lookAtEntities``.
+    /// Loads the rows of ``EntityStatements/lockEntities`` or ``EntityStatements/readEntities``.
     static func load(_ rows: Rows, into tables: inout [UUID: EntityTable], _ seals: SealTable) throws {
         var lacking = LackingKeys()
         for var row in rows {
@@ -121,7 +121,7 @@ package enum EntityRows {
     }
 
     /// The query that reads entities by their server ids, without waiting for row locks.
-    package static func find(at entities: [Key]) -> Query { query(EntityStatements.lookAtEntities, entities) }
+    package static func find(at entities: [Key]) -> Query { query(EntityStatements.readEntities, entities) }
 
     /// The query that locks or reads entities. It omits documents beyond a number of bytes.
     ///
@@ -129,7 +129,7 @@ package enum EntityRows {
     static func query(_ access: GroupReader.Access, _ entities: [Key], documentBytes: Int) -> Query {
         var parameters = named(entities)
         parameters.add(documentBytes)
-        return Query(access == .locking ? EntityStatements.lockBounded : EntityStatements.lookAtBounded, parameters)
+        return Query(access == .locking ? EntityStatements.lockBounded : EntityStatements.readBounded, parameters)
     }
 
     private static func query(_ statement: Statement, _ entities: [Key]) -> Query {

@@ -9,7 +9,7 @@ enum EntityStatements {
     static let lockEntities = Statement("group_lock_entities", names, reading(fence: "FOR UPDATE"))
 
     /// Reads the entities of ``lockEntities`` without waiting for row locks.
-    static let lookAtEntities = Statement("group_look_at_entities", names, reading(fence: "OFFSET 0"))
+    static let readEntities = Statement("group_look_at_entities", names, reading(fence: "OFFSET 0"))
 
     /// Locks the entities that pushes name, and reads their documents up to a number of bytes.
     ///
@@ -21,7 +21,7 @@ enum EntityStatements {
     )
 
     /// Reads the entities of ``lockBounded`` without waiting for row locks.
-    static let lookAtBounded = Statement(
+    static let readBounded = Statement(
         "push_look_at_entities",
         names + ["bytes"],
         bounded(reading(fence: "OFFSET 0"))
@@ -38,7 +38,7 @@ enum EntityStatements {
     )
 
     /// Reads the entities of ``lockOwnEntities`` without waiting for row locks.
-    static let lookAtOwnEntities = Statement(
+    static let readOwnEntities = Statement(
         "push_look_at_own_entities",
         names + own.inputs + ["bytes"],
         bounded(reading(fence: "OFFSET 0", namedByDevices))
@@ -55,7 +55,7 @@ enum EntityStatements {
     )
 
     /// Reads the entities of ``lockRelated`` without waiting for row locks.
-    static let lookAtRelated = Statement(
+    static let readRelated = Statement(
         "group_look_at_related_entities",
         relatedNames + ["bytes"],
         bounded(related(fence: "OFFSET 0"), more: ", q.is_target")
@@ -287,8 +287,8 @@ enum EntityStatements {
         """
 
     static let all = [
-        lockEntities, lookAtEntities, lockBounded, lookAtBounded, lockOwnEntities, lookAtOwnEntities, lockRelated,
-        lookAtRelated, raiseFeeds, makeEntities, changeEntities, makeEntitiesInChannels, changeEntitiesInChannels,
+        lockEntities, readEntities, lockBounded, readBounded, lockOwnEntities, readOwnEntities, lockRelated,
+        readRelated, raiseFeeds, makeEntities, changeEntities, makeEntitiesInChannels, changeEntitiesInChannels,
     ]
 }
 

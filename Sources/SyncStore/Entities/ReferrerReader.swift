@@ -27,7 +27,7 @@ struct ReferrerReader {
     /// - Parameter deletions: the deletions of the group. Entities to which no relation leads are ignored.
     init(_ deletions: [Deletions], _ access: GroupReader.Access, _ seals: SealTable, documentBytes: Int) {
         self.deletions = deletions.compactMap { found in
-            let entities = found.entities.filter { found.relations.lead(to: $0.type) }
+            let entities = found.entities.filter { found.relations.isTarget($0.type) }
             guard !entities.isEmpty else { return nil }
             return Deletions(organization: found.organization, relations: found.relations, entities: entities)
         }

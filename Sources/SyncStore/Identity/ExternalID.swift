@@ -23,7 +23,7 @@ package enum UserFacts {
     /// A known user has pushed, has registered a device, was added by an operator, has a subject (the external id in
     /// the user's tokens), or has a data key.
     package static func isKnown(_ user: String) -> String {
-        KnownUsers.stand(user, in: KnownUsers.tables + ["user_subjects", "user_keys"])
+        KnownUsers.isListed(user, in: KnownUsers.tables + ["user_subjects", "user_keys"])
     }
 
     /// Returns the migration that all running gateways must have before a user is erased or merged: the newest
@@ -56,7 +56,7 @@ package enum KnownUsers {
     package static let tables = ["users", "lanes", "devices"]
 
     /// SQL for whether a user of an organization (`:organization`) is in one of the given tables.
-    package static func stand(_ user: String, in tables: [String] = tables) -> String {
+    package static func isListed(_ user: String, in tables: [String] = tables) -> String {
         let found = tables.map { table in
             "EXISTS (SELECT 1 FROM \(table) x WHERE x.organization_id = :organization AND x.user_id = \(user))"
         }

@@ -359,7 +359,7 @@ extension Catalog.Entry {
         let (joins, id, recent) = (joins, organization.id, self.erased)
         return IngestPlanner.Context(organization: organization, types: types, now: now) { user in
             let owner: UUID
-            switch joins.standing(of: user, at: now) {
+            switch joins.state(of: user, at: now) {
             case .itself: owner = user
             case .part(let target): owner = target
             case .closed: return .joining

@@ -164,10 +164,10 @@ struct IngestGroup {
     private mutating func addOwners() {
         var owners: Set<LaneKey> = []
         for job in group {
-            let standing = entries[job.organization]?.joins
+            let joins = entries[job.organization]?.joins
             for case let owner? in job.events.map(\.owner) {
                 owners.insert(LaneKey(organization: job.organization, user: owner))
-                if case .part(let target)? = standing?.standing(of: owner, at: now) {
+                if case .part(let target)? = joins?.state(of: owner, at: now) {
                     owners.insert(LaneKey(organization: job.organization, user: target))
                 }
             }

@@ -25,7 +25,7 @@ struct IngestJob: GroupJob {
     var lane: LaneKey {
         switch task {
         case .take(_, let bearer):
-            LaneKey(organization: organization, user: IngestSource.stand(in: organization, for: bearer.source))
+            LaneKey(organization: organization, user: IngestSource.standInID(in: organization, for: bearer.source))
         case .release: LaneKey(organization: organization, user: Writer.elsewhere.user)
         }
     }

@@ -134,7 +134,7 @@ struct LaneGroup {
                 organization: job.lane.organization,
                 relations: relations,
                 entities: step.entityKeys.filter { key in
-                    step.isDeletion || deleting.contains(job.lane.organization) && relations.link(key.type)
+                    step.isDeletion || deleting.contains(job.lane.organization) && relations.isChained(key.type)
                 }
             )
         }
@@ -149,7 +149,7 @@ struct LaneGroup {
         repeat {
             var rehearsed = entities
             for case let plan? in plans { plan.rehearse(&rehearsed, makeID) }
-        } while try await ChannelAccess.readAsked(&entities, &reads, on: connection)
+        } while try await ChannelAccess.readUnread(&entities, &reads, on: connection)
     }
 
     /// Reads the channels on which the next actions depend.
@@ -312,7 +312,7 @@ struct LaneGroup {
     }
 
     /// The answer to each step.
-    var turns: [LaneAction] { plans.map { $0?.turn ?? .lost } }
+    var nextActions: [LaneAction] { plans.map { $0?.nextAction ?? .lost } }
 
     var changedLanes: [LaneKey] { plans.compactMap { $0?.request.lane } }
 

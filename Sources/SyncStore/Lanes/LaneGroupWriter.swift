@@ -57,7 +57,7 @@ struct LaneGroupWriter {
         var requests: [SentRequestRow] = []
         for case let plan? in plans {
             lanes.append(LaneRow(key: plan.request.lane, state: plan.lane))
-            for dispatch in plan.turn.dispatches {
+            for dispatch in plan.nextAction.dispatches {
                 flights.append(FlightRow(dispatch: dispatch))
                 if case .upstream = dispatch.destination, sources.contains(plan.request.lane.organization) {
                     requests.append(SentRequestRow(dispatch))

@@ -64,7 +64,7 @@ package enum LaneRows {
 
     /// Locks lanes of one organization in a Citus cluster.
     private static let lockOfOne = readingOfOne("lanes_lock_of_one", fence: "FOR UPDATE")
-    private static let lookOfOne = readingOfOne("lanes_look_of_one", fence: "")
+    private static let findOfOne = readingOfOne("lanes_look_of_one", fence: "")
 
     private static func readingOfOne(_ name: String, fence: String) -> Statement {
         Statement(
@@ -119,7 +119,7 @@ package enum LaneRows {
     package static func lock(_ lanes: [LaneKey]) -> Query { query(lock, lockOfOne, lanes) }
 
     /// Reads lanes without waiting for row locks.
-    package static func find(_ lanes: [LaneKey]) -> Query { query(find, lookOfOne, lanes) }
+    package static func find(_ lanes: [LaneKey]) -> Query { query(find, findOfOne, lanes) }
 
     private static func query(_ statement: Statement, _ ofOne: Statement, _ lanes: [LaneKey]) -> Query {
         let lanes = lanes.sorted()
@@ -149,7 +149,7 @@ package enum LaneRows {
     /// Creates a lane if it is missing and the organization accepts new lanes.
     package static func make(_ lane: LaneKey) -> Query { Query(GroupStatements.makeLanes, keys([lane])) }
 
-    static let statements = [lock, lockOfOne, find, lookOfOne, write]
+    static let statements = [lock, lockOfOne, find, findOfOne, write]
 }
 
 extension Columns where Row == LaneKey {

@@ -335,7 +335,7 @@ extension LaneStore {
     ///
     /// If all of these mutations were written to the built-in store, older forwarded mutations are not found. A later
     /// poll can then find forwarded mutations.
-    static let successesLookedAt = 2_000
+    static let maximumSuccessesRead = 2_000
 
     /// Returns whether an organization's upstream has accepted a request that was sent after a given moment.
     ///
@@ -392,7 +392,7 @@ extension LaneStore {
                 FROM mutations x
                 WHERE x.organization_id = :organization AND x.synced_at > :since
                 ORDER BY x.synced_at DESC
-                LIMIT \(successesLookedAt)
+                LIMIT \(maximumSuccessesRead)
             ) m
             WHERE m.status = 'succeeded' AND m.attempt_count > 0 AND m.response_status BETWEEN 200 AND 299
                 AND (m.accepted_at > :since OR m.synced_at > :now))

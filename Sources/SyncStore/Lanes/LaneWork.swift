@@ -132,7 +132,7 @@ struct LaneWork: GroupTransaction {
     }
 
     private func finish(_ group: [LaneJob], _ steps: LaneGroup) {
-        for (job, turn) in zip(group, steps.turns) { job.reply.send(.success(turn)) }
+        for (job, action) in zip(group, steps.nextActions) { job.reply.send(.success(action)) }
         notifier.changed(steps.changedLanes)
         parkedSignal.ring(for: steps.woken)
     }

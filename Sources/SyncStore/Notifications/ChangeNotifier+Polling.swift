@@ -10,10 +10,11 @@ extension ChangeNotifier {
     func runPollLoop() async {
         var last = ContinuousClock.now
         while !Task.isCancelled {
-            try? await Task.sleep(for: Self.deafInterval)
+            try? await Task.sleep(for: Self.intervalWithoutHints)
             let isWanted = pollNow.exchange(false, ordering: .relaxed)
             let watched = state.withLock { $0.lanes.count }
-            let interval = hints.isHearing ? calmInterval : max(Self.deafInterval, .microseconds(200) * watched)
+            let interval =
+                hints.isReceiving ? intervalWithHints : max(Self.intervalWithoutHints, .microseconds(200) * watched)
             guard isWanted || .now - last >= interval else { continue }
             last = .now
             await poll()
@@ -79,7 +80,7 @@ extension ChangeNotifier {
                         let query = PendingFeedChanges.readers(organization, after: after, among: users)
                         try changes.add(readers: await pool.readByIndex([query])[0])
                     }
-                    let watching = state.withLock { $0.feeds.looked(upTo: changes.end, at: organization) }
+                    let watching = state.withLock { $0.feeds.recordPoll(upTo: changes.end, of: organization) }
                     for (interest, watch) in watching.values {
                         if let position = changes.newest(for: interest) { watch.feedMoved(to: position) }
                     }
@@ -87,7 +88,7 @@ extension ChangeNotifier {
             } catch {
                 // so that the feed is polled again when the database is available
                 _ = state.withLock { $0.feeds.changed(organization) }
-                try? await Task.sleep(for: Self.deafInterval)
+                try? await Task.sleep(for: Self.intervalWithoutHints)
             }
             if Task.isCancelled { return }
             try? await Task.sleep(for: min(.milliseconds(500), .milliseconds(20) + .microseconds(50) * watches))

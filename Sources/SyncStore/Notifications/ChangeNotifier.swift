@@ -19,7 +19,7 @@ package final class ChangeNotifier: Service {
     /// everything.
     static let hintsAtATime = 4
     /// The shortest polling interval while hints do not arrive. With many watches, the interval is longer.
-    static let deafInterval: Duration = .milliseconds(250)
+    static let intervalWithoutHints: Duration = .milliseconds(250)
     /// The maximum number of lanes that one statement polls.
     static let lanesAtATime = 1_000
 
@@ -35,7 +35,7 @@ package final class ChangeNotifier: Service {
     let pool: Pool
     let hints: ReplicaHints
     /// The interval between polls of everything that is watched, while hints arrive.
-    let calmInterval: Duration
+    let intervalWithHints: Duration
     let state = Mutex(State())
     /// Notifies the operators' views of changes.
     package let operatorChanges = OperatorChanges()
@@ -47,10 +47,10 @@ package final class ChangeNotifier: Service {
     /// The messages to other replicas. Nil is a request to send the names in `unsent`.
     private let outgoing = AsyncStream<HintMessage?>.makeStream()
 
-    init(pool: Pool, hints: ReplicaHints, calmInterval: Duration) {
+    init(pool: Pool, hints: ReplicaHints, intervalWithHints: Duration) {
         self.pool = pool
         self.hints = hints
-        self.calmInterval = calmInterval
+        self.intervalWithHints = intervalWithHints
     }
 
     // MARK: - The dispatcher
@@ -82,13 +82,13 @@ package final class ChangeNotifier: Service {
     /// Signals that mutations of lanes were changed. The feeds may also have changed.
     package func changed(_ lanes: [LaneKey]) {
         operatorChanges.changed(lanes)
-        let isHeard = hints.isHeard
+        let sendsHints = hints.shouldSend
         let (watches, moved, isFirst) = state.withLock { state in
             var (watches, moved): ([any ChangeObserver], [UUID]) = ([], [])
             let organizations = Set(lanes.map(\.organization))
             if state.lanes.count > 0 { watches = lanes.flatMap { state.lanes.watches(of: $0) } }
             moved = organizations.filter { state.feeds.changed($0) }
-            guard isHeard else { return (watches, moved, false) }
+            guard sendsHints else { return (watches, moved, false) }
             let isFirst = state.unsent.isEmpty
             // if there are too many names, other replicas receive a hint to poll everything
             guard state.unsent.count <= HintMessage.maximumNames * Self.hintsAtATime else {
@@ -107,7 +107,7 @@ package final class ChangeNotifier: Service {
     /// In other replicas, the hint also causes an unnecessary poll of the feed.
     package func changed(_ organization: UUID) {
         operatorChanges.changed(organization)
-        guard hints.isHeard else { return }
+        guard hints.shouldSend else { return }
         let isFirst = state.withLock { state in
             let isFirst = state.unsent.isEmpty
             state.unsent.insert(WakeName(feedOf: organization))
@@ -156,7 +156,7 @@ package final class ChangeNotifier: Service {
     package var peers: Int { hints.peerCount }
 
     /// Whether hints of other replicas arrive, for metrics.
-    package var isHearing: Bool { hints.isHearing }
+    package var isReceivingHints: Bool { hints.isReceiving }
 
     // MARK: - The service
 

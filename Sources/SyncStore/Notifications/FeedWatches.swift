@@ -73,9 +73,9 @@ struct FeedWatches {
     }
 
     /// Records the feed's end after a poll, and returns the watches to signal.
-    mutating func looked(
+    mutating func recordPoll(
         upTo end: Int64,
-        at organization: UUID
+        of organization: UUID
     ) -> [ObjectIdentifier: (interest: FeedInterest, watch: any ChangeObserver)] {
         feeds[organization]?.known = end
         return feeds[organization]?.watches ?? [:]

@@ -31,15 +31,15 @@ package final class OperatorChanges: Sendable {
         }
     }
 
-    private let isWanted = Atomic(false)
+    private let isCollecting = Atomic(false)
     private let changes = Mutex(News())
 
     init() {}
 
     /// Starts or stops collecting changes.
-    package func want(_ wanted: Bool) {
-        isWanted.store(wanted, ordering: .relaxed)
-        if !wanted { _ = take() }
+    package func setCollecting(_ isOn: Bool) {
+        isCollecting.store(isOn, ordering: .relaxed)
+        if !isOn { _ = take() }
     }
 
     /// Returns and clears the changes.
@@ -52,7 +52,7 @@ package final class OperatorChanges: Sendable {
 
     /// Signals that an operation of an organization has made progress.
     package func operationMoved(_ operation: UUID, of organization: UUID) {
-        guard isWanted.load(ordering: .relaxed) else { return }
+        guard isCollecting.load(ordering: .relaxed) else { return }
         changes.withLock { changes in
             guard changes.operations.count < Self.capacity else { return }
             changes.operations[operation] = organization
@@ -60,7 +60,7 @@ package final class OperatorChanges: Sendable {
     }
 
     func changed(_ lanes: [LaneKey]) {
-        guard isWanted.load(ordering: .relaxed) else { return }
+        guard isCollecting.load(ordering: .relaxed) else { return }
         changes.withLock { changes in
             for lane in lanes { changes.add(lane.organization) }
         }
@@ -68,7 +68,7 @@ package final class OperatorChanges: Sendable {
 
     /// Signals that an operator changed data of an organization.
     func changed(_ organization: UUID) {
-        guard isWanted.load(ordering: .relaxed) else { return }
+        guard isCollecting.load(ordering: .relaxed) else { return }
         changes.withLock { $0.add(organization) }
     }
 
@@ -76,7 +76,7 @@ package final class OperatorChanges: Sendable {
     ///
     /// Other replicas send short names of the changed lanes and feeds, which cannot be resolved to organizations.
     func changedElsewhere() {
-        guard isWanted.load(ordering: .relaxed) else { return }
+        guard isCollecting.load(ordering: .relaxed) else { return }
         changes.withLock { $0.hasOthers = true }
     }
 }

@@ -19,8 +19,8 @@ final class ReplicaHints: Sendable {
     private struct State {
         var peers: [WakeName: ContinuousClock.Instant] = [:]
         /// The times at which the connection first and last received this replica's own presence message.
-        var heardSince: ContinuousClock.Instant?
-        var lastHeard: ContinuousClock.Instant?
+        var receivingSince: ContinuousClock.Instant?
+        var lastReceived: ContinuousClock.Instant?
         /// The time since which presence messages of a registered replica have been missing; nil if none are missing.
         var missingSince: ContinuousClock.Instant?
     }
@@ -47,10 +47,10 @@ final class ReplicaHints: Sendable {
     ///
     /// The value is false in the first second, because other replicas may not have received this replica's presence
     /// message yet. It is also false while a registered replica has been silent for longer than the presence interval.
-    var isHearing: Bool {
+    var isReceiving: Bool {
         let now = ContinuousClock.now
         return state.withLock { state in
-            guard let since = state.heardSince, let last = state.lastHeard else { return false }
+            guard let since = state.receivingSince, let last = state.lastReceived else { return false }
             if let missing = state.missingSince, now - missing > Self.presenceInterval + .seconds(1) { return false }
             return now - since >= .seconds(1) && now - last < Self.memory
         }
@@ -64,12 +64,12 @@ final class ReplicaHints: Sendable {
     /// Whether hints should be sent.
     ///
     /// Hints are sent if other replicas exist, or if it is unknown whether other replicas exist.
-    var isHeard: Bool {
-        guard isHearing else { return true }
+    var shouldSend: Bool {
+        guard isReceiving else { return true }
         let now = ContinuousClock.now
         return state.withLock { state in
             // a replica that has just begun to listen may not have received presence messages of all others
-            if let since = state.heardSince, now - since < Self.presenceInterval + .seconds(1) { return true }
+            if let since = state.receivingSince, now - since < Self.presenceInterval + .seconds(1) { return true }
             return state.peers.values.contains { now - $0 < Self.memory }
         }
     }
@@ -138,8 +138,8 @@ final class ReplicaHints: Sendable {
     func record(registered: Int) {
         let now = ContinuousClock.now
         state.withLock { state in
-            let heard = state.peers.values.count { now - $0 < Self.memory }
-            state.missingSince = registered > heard ? state.missingSince ?? now : nil
+            let present = state.peers.values.count { now - $0 < Self.memory }
+            state.missingSince = registered > present ? state.missingSince ?? now : nil
         }
     }
 
@@ -157,8 +157,8 @@ final class ReplicaHints: Sendable {
         let now = ContinuousClock.now
         if sender == name {
             state.withLock { state in
-                state.heardSince = state.heardSince ?? now
-                state.lastHeard = now
+                state.receivingSince = state.receivingSince ?? now
+                state.lastReceived = now
             }
             return
         }

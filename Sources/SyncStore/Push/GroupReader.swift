@@ -12,7 +12,7 @@ struct GroupReader {
         /// Reads one snapshot without locks, in a transaction that writes nothing.
         ///
         /// The read never waits for locks.
-        case looking
+        case reading
     }
 
     /// A query, and the handling of its result.
@@ -80,7 +80,7 @@ struct GroupReader {
     ///
     /// The read omits the data that only new entries require.
     init(repeating group: [PushInput], seals: SealTable) {
-        self.init(group, seals, .looking, 0, 0, opening: [.beginReading], watermarks: nil, isComplete: false)
+        self.init(group, seals, .reading, 0, 0, opening: [.beginReading], watermarks: nil, isComplete: false)
         addLanes(maybeNew: [])
         addAllowances()
         addRepeated()
@@ -137,7 +137,7 @@ struct GroupReader {
         if group.allSatisfy(\.relations.isEmpty) { return ReferrerReader([], access, seals, documentBytes: 0) }
         let deletions = zip(group, snapshot.pushes).map { input, push in
             let names = input.push.entries.compactMap(\.mutation).filter { mutation in
-                mutation.operation == .delete && input.relations.lead(to: mutation.entity.type)
+                mutation.operation == .delete && input.relations.isTarget(mutation.entity.type)
             }
             return (input, push, names)
         }
@@ -147,7 +147,8 @@ struct GroupReader {
                 // a deletion also affects entities whose references to the deleted entity were written by this group
                 let others =
                     deleting.contains(input.lane.organization)
-                    ? input.push.entries.compactMap(\.mutation).filter { input.relations.link($0.entity.type) } : []
+                    ? input.push.entries.compactMap(\.mutation).filter { input.relations.isChained($0.entity.type) }
+                    : []
                 return ReferrerReader.Deletions(
                     organization: input.lane.organization,
                     relations: input.relations,

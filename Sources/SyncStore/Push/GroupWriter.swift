@@ -103,13 +103,13 @@ struct GroupWriter {
     // MARK: - Mutations
 
     private mutating func addMutations() throws(SealError) {
-        let isAsItStands = seals.arePlain
+        let isPlain = seals.arePlain
         var (dependencies, references, blockers) = (FlattenedLists(), FlattenedLists(), FlattenedLists())
         var referenceTypes: [String] = []
         var rows: [MutationRow] = []
         for change in changes {
             let job = group[change.index]
-            let seal = isAsItStands ? nil : seals.lane(job.lane)
+            let seal = isPlain ? nil : seals.lane(job.lane)
             for new in change.plan.mutations {
                 let row = MutationRow(
                     job.lane,

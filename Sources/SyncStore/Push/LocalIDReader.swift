@@ -66,7 +66,7 @@ struct LocalIDReader: Sendable {
                 let entity = mutation.entity
                 for reference in job.localIDs.references(of: entry.index) where looked.contains(reference.clientID) {
                     let type = reference.id.entityType
-                    guard job.relations.lead(to: type),
+                    guard job.relations.isTarget(type),
                         let id = snapshot.pushes[index].mappings[reference.clientID]?.first?.serverID
                     else { continue }
                     let target = EntityName(type: type, client: nil, serverID: id)

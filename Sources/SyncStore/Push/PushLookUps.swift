@@ -26,7 +26,7 @@ struct PushLookUps {
             // with a watermark, only `deferred` looks up the ids of the entries themselves, and only if an entry is
             // about to be refused
             if let id = entry.id, watermark == nil { wanted.ids.insert(id) }
-            guard let mutation = entry.said else { continue }
+            guard let mutation = entry.content else { continue }
             wanted.ids.formUnion(mutation.dependencyIDs)
             wanted.clients.formUnion(mutation.dependencyIDs)
             wanted.clients.formUnion(mutation.references)
@@ -44,7 +44,7 @@ struct PushLookUps {
             let isNew = isNew(entry, above: watermark)
             if let key = entry.idempotencyKey, isNew { rest.keys.insert(key) }
             if let id = entry.id, watermark != nil { rest.ids.insert(id) }
-            guard isNew, let mutation = entry.said, mutation.operation == .create else { continue }
+            guard isNew, let mutation = entry.content, mutation.operation == .create else { continue }
             switch mutation.entity.client {
             case .id(let id): rest.clients.insert(id)
             case .number(_, let standIn): rest.created.insert(standIn)
@@ -101,12 +101,12 @@ struct EntityLookUps {
         if hasTargets { Self.add(Array(targets), hasOwn: true, to: &parameters) }
         parameters.add(documentBytes)
         if hasTargets {
-            return Query(isLocking ? EntityStatements.lockRelated : EntityStatements.lookAtRelated, parameters)
+            return Query(isLocking ? EntityStatements.lockRelated : EntityStatements.readRelated, parameters)
         }
         guard !own.isEmpty else {
-            return Query(isLocking ? EntityStatements.lockBounded : EntityStatements.lookAtBounded, parameters)
+            return Query(isLocking ? EntityStatements.lockBounded : EntityStatements.readBounded, parameters)
         }
-        return Query(isLocking ? EntityStatements.lockOwnEntities : EntityStatements.lookAtOwnEntities, parameters)
+        return Query(isLocking ? EntityStatements.lockOwnEntities : EntityStatements.readOwnEntities, parameters)
     }
 
     /// Adds the names of entities, grouped by the kind of name.

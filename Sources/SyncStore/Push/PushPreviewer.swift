@@ -57,7 +57,7 @@ package struct PushPreviewer: Sendable {
                     seals: SealTable([input.lane.organization: seal]),
                     documentBytes: WorkBounds.preview,
                     namedBytes: GroupReader.dependsOnVisibility(input.push, context.types) ? 0 : nil,
-                    access: .looking
+                    access: .reading
                 )
                 return try await preview(reader, input, context)
             }
@@ -81,7 +81,7 @@ package struct PushPreviewer: Sendable {
             var snapshot = try reader.snapshot(await connection.run(reader.queries))
             try await LocalIDReader([input]).readAssigned(
                 &snapshot,
-                .looking,
+                .reading,
                 reader.seals,
                 documentBytes: reader.namedBytes,
                 on: connection

@@ -130,7 +130,7 @@ struct PushWork: GroupTransaction {
                 try await reader.readVisible(types, readsForwarded: false, into: &snapshot, on: connection)
             }
             let plan = GroupPlan(batch.jobs, contexts: batch.contexts, snapshot: snapshot, isCertain: isCertain)
-            if try await ChannelAccess.readAsked(&snapshot.entities, &channelReads, on: connection) { continue }
+            if try await ChannelAccess.readUnread(&snapshot.entities, &channelReads, on: connection) { continue }
             guard !plan.neededDocuments.isEmpty, documentReads < GroupReader.documentReads else {
                 return plan
             }
@@ -229,8 +229,8 @@ struct PushWork: GroupTransaction {
         // a new mutation after the head does not end the head's back-off
         let ready = changed.filter { change in
             let lane = change.plan.lane
-            let runsBeside = group[change.index].organization.settings.order == .dependencies
-            return lane.isReady(at: moment) || runsBeside && lane.lease.owner != nil
+            let isConcurrent = group[change.index].organization.settings.order == .dependencies
+            return lane.isReady(at: moment) || isConcurrent && lane.lease.owner != nil
         }
         notifier.ready(ready.map { group[$0.index].lane })
     }
@@ -243,7 +243,7 @@ struct PushWork: GroupTransaction {
             verdicts: plan.verdicts,
             mappings: plan.touchedMappings
         )
-        answer.standing = plan.standing
+        answer.quotaStatus = plan.quotaStatus
         answer.lane = lane
         answer.warnings = plan.warnings
         job.reply.send(.success(answer))

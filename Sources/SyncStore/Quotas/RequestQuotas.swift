@@ -58,12 +58,14 @@ package final class RequestQuotas: Service {
     package func admit(_ organization: Organization) async throws(Problem) -> QuotaStatus? {
         guard let quota = organization.settings.requestQuota else { return nil }
         let moment = now()
-        if let known = state.withLock({ ask(&$0, organization.id, quota, moment) }) { return try known.get() }
+        if let known = state.withLock({ admitFromMemory(&$0, organization.id, quota, moment) }) {
+            return try known.get()
+        }
         let result = await withCheckedContinuation { continuation in
             let reply = JobCompletion<QuotaStatus>(continuation)
             let known = state.withLock { state -> Result<QuotaStatus, Problem>? in
                 if state.isClosed { return .failure(Problem.storeUnavailable) }
-                if let known = ask(&state, organization.id, quota, moment) { return known }
+                if let known = admitFromMemory(&state, organization.id, quota, moment) { return known }
                 state.entries[organization.id]?.waiters.append(reply)
                 return nil
             }
@@ -86,7 +88,7 @@ package final class RequestQuotas: Service {
     // MARK: - From memory
 
     /// Admits or refuses a request from memory; nil if the bucket has to be read first.
-    private func ask(
+    private func admitFromMemory(
         _ state: inout State,
         _ id: UUID,
         _ quota: Quota,
@@ -100,26 +102,26 @@ package final class RequestQuotas: Service {
         }
         guard var entry = state.entries[id] else { return nil }
         defer { state.entries[id] = entry }
-        let answer = entry.portion.ask(quota, at: moment)
+        let answer = entry.portion.admit(quota, at: moment)
         if answer == .unknown || entry.portion.isLow(at: moment), !entry.isDue {
             entry.isDue = true
             state.due.insert(id)
             signal.send()
         }
         switch answer {
-        case .admitted(let standing): return .success(standing)
-        case .refused(let standing): return .failure(Self.refusal(standing))
+        case .admitted(let status): return .success(status)
+        case .refused(let status): return .failure(Self.refusal(status))
         case .unknown: return nil
         }
     }
 
-    private static func refusal(_ standing: QuotaStatus) -> Problem {
+    private static func refusal(_ status: QuotaStatus) -> Problem {
         var problem = Problem(
             .rateLimited,
-            "the organization's quota of \(standing.quota.limit) requests per second is exhausted"
+            "the organization's quota of \(status.quota.limit) requests per second is exhausted"
         )
         problem.retryAfter = 1
-        problem.standing = standing
+        problem.quotaStatus = status
         return problem
     }
 
@@ -199,7 +201,7 @@ package final class RequestQuotas: Service {
             var answers: [(JobCompletion<QuotaStatus>, Result<QuotaStatus, Problem>)] = []
             var late: [JobCompletion<QuotaStatus>] = []
             for waiter in waiters {
-                if let known = ask(&state, wish.organization, quota, moment) {
+                if let known = admitFromMemory(&state, wish.organization, quota, moment) {
                     answers.append((waiter, known))
                 } else {
                     late.append(waiter)

@@ -86,7 +86,7 @@ package final class UpstreamRates: Sendable {
                 defer { entries[organization] = entry }
                 var (taken, isUnknown) = (0, false)
                 while taken < wanted, !isUnknown {
-                    switch entry.portion.ask(quota, at: moment) {
+                    switch entry.portion.admit(quota, at: moment) {
                     case .admitted: taken += 1
                     case .refused: return (taken, Task<Void, Never>?.none)
                     case .unknown: isUnknown = true
@@ -106,10 +106,10 @@ package final class UpstreamRates: Sendable {
     }
 
     /// Adds requests that were counted, but not sent, to the reserved requests in memory again.
-    package func giveBack(_ count: Int, of organization: UUID) {
+    package func release(_ count: Int, of organization: UUID) {
         guard count > 0 else { return }
         let moment = now()
-        entries.withLock { $0[organization]?.portion.giveBack(Int64(count), at: moment) }
+        entries.withLock { $0[organization]?.portion.release(Int64(count), at: moment) }
     }
 
     /// Returns the pause of a lane that may not send a request now, in seconds; nil if its upstream has no limit.

@@ -103,7 +103,7 @@ package struct EventReader: Sendable {
         if cursor.epoch == epoch, cursor.place.change <= head, cursor.feed <= feed { return }
         var problem = Problem(
             .cursorExpired,
-            "this event is older than a restore of the data; read /v1/backlog, and listen from snapshot"
+            "the data were restored after this event; read /v1/backlog, then listen from the path in `snapshot`"
         )
         problem.snapshot = "/v1/events"
         throw problem

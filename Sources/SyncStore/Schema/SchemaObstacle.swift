@@ -33,7 +33,7 @@ extension Schema {
             if hasTable, isOurs { applied = try names(in: try await connection.run(Query(applications))) }
             let pending = migrations.filter { !applied.contains($0.name) }
             if pending.isEmpty { return nil }
-            var taken = try names(in: try await connection.run(Query(relations, wanted(by: pending))))
+            var taken = try names(in: try await connection.run(Query(relations, namesCreated(by: pending))))
             if hasTable, !isOurs { taken.insert("schema_migrations", at: 0) }
             guard !taken.isEmpty else {
                 if try rows.read(0, 5) { return nil }
@@ -50,7 +50,7 @@ extension Schema {
     /// The names that pending migrations create.
     ///
     /// Names that an applied migration has created are left out.
-    private static func wanted(by pending: [Migration]) -> Parameters {
+    private static func namesCreated(by pending: [Migration]) -> Parameters {
         let names = Set(pending.map(\.name))
         let applied = migrations.filter { !names.contains($0.name) }
         let known = Set(applied.flatMap { created(by: $0.sql) })

@@ -77,7 +77,7 @@ package enum SealStatements {
     package static let lockParkedEvents = readingParkedEvents("seal_lock_parked_events", fence: "FOR UPDATE")
 
     /// Reads parked events without waiting for row locks.
-    package static let lookAtParkedEvents = readingParkedEvents("seal_look_at_parked_events", fence: "OFFSET 0")
+    package static let readParkedEvents = readingParkedEvents("seal_look_at_parked_events", fence: "OFFSET 0")
 
     private static func readingParkedEvents(_ name: String, fence: String) -> Statement {
         Statement(
@@ -102,7 +102,7 @@ package enum SealStatements {
     )
 
     package static let all = [
-        nextLane, clearMappings, entities, writeEntity, parkedEvents, lockParkedEvents, lookAtParkedEvents,
+        nextLane, clearMappings, entities, writeEntity, parkedEvents, lockParkedEvents, readParkedEvents,
         writeParkedEvent,
     ]
 }

@@ -36,7 +36,9 @@ package final class PrometheusRegistry: Sendable {
     package init(seriesLimit: Int = 1_000) {
         self.seriesLimit = max(1, seriesLimit)
         let name = "sluice_metrics_dropped_series_total"
-        let help = "Rejected requests for a series: too many label sets, or a name of a different type."
+        let help =
+            "Look-ups of a series that were not counted under their labels: too many label sets, or the name belongs "
+            + "to another kind of metric."
         var family = MetricFamily(name: name, kind: .counter, help: help)
         let dropped = CounterCell()
         family.adopt(dropped)

@@ -56,7 +56,7 @@ import Testing
     @Test func `measures three stages and purges its organizations`() async throws {
         let result = try await bench("--seconds", "3", "--connections", "4", "--json").result()
         #expect(result.status == 0, "\(result.complaint)")
-        #expect(result.complaint.contains("this loads the database as much as it can, for 3 seconds"))
+        #expect(result.complaint.contains("this loads the database as much as it can for 3 seconds"))
         let report = try JSONTree(parsing: Array(result.output.utf8)).root
         let stages = report["stages"]?.elements.map(Array.init) ?? []
         #expect(stages.map { $0["name"]?.string } == ["single", "concurrent", "batches"])

@@ -19,7 +19,7 @@ import Testing
         #expect(status.pending == 1)
         phone.client.suspend()
         #expect((await phone.client.syncOnce(deadline: .milliseconds(100))).pending == 1)
-        token.give(.success(MockGateway.token(of: "kari")))
+        token.set(.success(MockGateway.token(of: "kari")))
         #expect(await phone.sync().pending == 0)
     }
 

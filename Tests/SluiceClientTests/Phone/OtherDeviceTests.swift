@@ -56,7 +56,7 @@ import Testing
             let json: JSON = ["id": .string(write.wire), "status": "succeeded", "server_id": .string(UUID().wire)]
             if let result = MutationResult(json) { try PushAnswer(map, db, now: Date()).apply(result) }
         }
-        await phone.client.worker.wantPull()
+        await phone.client.worker.requestPull()
         _ = await phone.client.worker.turn()
         #expect(phone.client.currentStatus.blockedBy == nil)
         #expect(phone.gateway.requests.contains { $0.path == "/v1/backlog" })

@@ -59,13 +59,13 @@ import Testing
         let phone = try await TestPhone(gateway, organization: try await gateway.makeOrganization())
         let (token, isAsked) = (Promise<String>(), Promise<Void>())
         let client = try Self.client(phone) {
-            isAsked.give(.success(()))
+            isAsked.set(.success(()))
             return try await token.value
         }
         let sync = Task { await client.syncOnce(deadline: .seconds(600)) }
         try await isAsked.value
         try await client.signOut(pending: .discard)
-        token.give(.success(try await gateway.token(organization: phone.organization, user: phone.user)))
+        token.set(.success(try await gateway.token(organization: phone.organization, user: phone.user)))
         _ = await sync.value
         #expect(try await phone.pool.read { try String.fetchOne($0, sql: "SELECT account FROM sluice_device") } == nil)
         // the next user, with a separate client

@@ -24,7 +24,7 @@ import Testing
     }
 
     private mutating func ask(_ lane: Int? = nil) -> CircuitBreaker.Permit {
-        breaker.ask(lane.map { lanes[$0] } ?? UUID(), now: now)
+        breaker.requestPermit(for: lane.map { lanes[$0] } ?? UUID(), now: now)
     }
 
     /// The wait of a lane without a failed attempt.

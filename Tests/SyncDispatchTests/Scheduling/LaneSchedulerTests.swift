@@ -89,12 +89,12 @@ import Testing
         for lane in lanes { scheduler.add(lane) }
         #expect(scheduler.waitingCount == LaneScheduler.waitingLimit && scheduler.isFull)
         // while this many wait, polling for more is unnecessary
-        #expect(scheduler.hungry.isEmpty)
+        #expect(scheduler.searchable.isEmpty)
         #expect(scheduler.occupied == [organization])
         #expect(Self.drain(&scheduler).count == 1_000)
-        #expect(scheduler.hungry.map(\.organization) == [organization])
+        #expect(scheduler.searchable.map(\.organization) == [organization])
         scheduler.setMayHaveMore(organization, false)
-        #expect(scheduler.hungry.isEmpty && !scheduler.isFull)
+        #expect(scheduler.searchable.isEmpty && !scheduler.isFull)
     }
 
     @Test func `lanes release their places only while others wait`() {

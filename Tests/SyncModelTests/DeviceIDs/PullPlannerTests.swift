@@ -1,39 +1,39 @@
 import SyncModel
 import Testing
 
-@Suite struct FreeNumbersTests {
+@Suite struct FreeLocalIDsTests {
     @Test func `skips numbers in use`() {
-        let free = FreeNumbers(from: 5, taken: [5, 7, 8, 20], highest: 20)
+        let free = FreeLocalIDs(from: 5, taken: [5, 7, 8, 20], highest: 20)
         #expect(free.first(0) == [])
         #expect(free.first(4) == [6, 9, 10, 11])
-        #expect(FreeNumbers(from: 5, highest: nil).first(3) == [5, 6, 7])
-        #expect(FreeNumbers(from: -2, taken: [-2, 0], highest: 0).first(3) == [-1, 1, 2])
+        #expect(FreeLocalIDs(from: 5, highest: nil).first(3) == [5, 6, 7])
+        #expect(FreeLocalIDs(from: -2, taken: [-2, 0], highest: 0).first(3) == [-1, 1, 2])
     }
 
     @Test func `without a counter, numbers continue after the highest and never below one`() {
-        #expect(FreeNumbers(from: nil, highest: nil).first(2) == [1, 2])
-        #expect(FreeNumbers(from: nil, highest: 41).first(2) == [42, 43])
-        #expect(FreeNumbers(from: nil, highest: -7).first(2) == [1, 2])
-        #expect(FreeNumbers.next(after: nil) == 1)
-        #expect(FreeNumbers.next(after: .max) == nil)
+        #expect(FreeLocalIDs(from: nil, highest: nil).first(2) == [1, 2])
+        #expect(FreeLocalIDs(from: nil, highest: 41).first(2) == [42, 43])
+        #expect(FreeLocalIDs(from: nil, highest: -7).first(2) == [1, 2])
+        #expect(FreeLocalIDs.next(after: nil) == 1)
+        #expect(FreeLocalIDs.next(after: .max) == nil)
     }
 
     @Test func `does not assign numbers beyond the examined range`() {
         // first the gaps in the examined range, then the numbers after the highest
-        let free = FreeNumbers(from: 1, taken: [1, 3, 4], isWhole: false, highest: 900)
+        let free = FreeLocalIDs(from: 1, taken: [1, 3, 4], isWhole: false, highest: 900)
         #expect(free.first(1) == [2])
         #expect(free.first(3) == [2, 901, 902])
-        #expect(FreeNumbers(from: 1, taken: [1], isWhole: false, highest: .max).first(1) == nil)
+        #expect(FreeLocalIDs(from: 1, taken: [1], isWhole: false, highest: .max).first(1) == nil)
     }
 
     @Test func `numbers end at the 64-bit limit`() {
-        #expect(FreeNumbers(from: .max, highest: nil).first(1) == [.max])
-        #expect(FreeNumbers(from: .max, highest: nil).first(2) == nil)
-        #expect(FreeNumbers(from: .max - 1, taken: [.max], highest: .max).first(1) == [.max - 1])
-        #expect(FreeNumbers(from: .max, taken: [.max], highest: .max).first(1) == nil)
-        #expect(FreeNumbers(from: .min, taken: [.min], highest: .min).first(2) == [.min + 1, .min + 2])
-        #expect(FreeNumbers(from: nil, highest: .max).first(1) == nil)
-        #expect(FreeNumbers(from: nil, highest: .max).first(0) == [])
+        #expect(FreeLocalIDs(from: .max, highest: nil).first(1) == [.max])
+        #expect(FreeLocalIDs(from: .max, highest: nil).first(2) == nil)
+        #expect(FreeLocalIDs(from: .max - 1, taken: [.max], highest: .max).first(1) == [.max - 1])
+        #expect(FreeLocalIDs(from: .max, taken: [.max], highest: .max).first(1) == nil)
+        #expect(FreeLocalIDs(from: .min, taken: [.min], highest: .min).first(2) == [.min + 1, .min + 2])
+        #expect(FreeLocalIDs(from: nil, highest: .max).first(1) == nil)
+        #expect(FreeLocalIDs(from: nil, highest: .max).first(0) == [])
     }
 }
 
@@ -44,9 +44,9 @@ import Testing
         _ planner: inout PullPlanner,
         highest: [String: Int64] = [:]
     ) throws(Problem) {
-        planner.want()
+        planner.chooseAssignees()
         let open = planner.open
-        let free = open.map { (ByteExactString($0.type), FreeNumbers(from: $0.base, highest: highest[$0.type])) }
+        let free = open.map { (ByteExactString($0.type), FreeLocalIDs(from: $0.base, highest: highest[$0.type])) }
         try planner.assign(Dictionary(uniqueKeysWithValues: free))
     }
 
@@ -80,9 +80,9 @@ import Testing
         let second = planner.name(Self.id("b"), of: "task")
         planner.add(second, isDeleted: false, targets: [other])
         // the places 0, 1 and 2 are those of a, b and f
-        planner.know([9, 4, 6, 3, 5], at: [0, 0, 0, 2, 1])
-        planner.know([1], at: [3])
-        planner.know([1], at: [-1])
+        planner.addLocalIDs([9, 4, 6, 3, 5], at: [0, 0, 0, 2, 1])
+        planner.addLocalIDs([1], at: [3])
+        planner.addLocalIDs([1], at: [-1])
         try Self.assign(&planner, highest: ["task": 9])
         #expect([known, second, other].map { planner.number(of: $0) } == [4, 5, 3])
         #expect(planner.assignments.isEmpty)
@@ -99,7 +99,7 @@ import Testing
         planner.add(had, isDeleted: true)
         planner.add(nil, isDeleted: true)
         planner.add(nil, isDeleted: false, targets: [named])
-        planner.know([3], at: [Int64(had.entity)])
+        planner.addLocalIDs([3], at: [Int64(had.entity)])
         try Self.assign(&planner)
         #expect((0..<5).map { planner.isShown($0) } == [false, true, true, true, true])
         #expect(planner.number(of: named) == 1)
@@ -110,7 +110,7 @@ import Testing
         var planner = PullPlanner(counters: ["task": 50, "note": -3, "other": nil, "folder": .max])
         let known = planner.name(Self.id("a"), of: "task")
         planner.add(known, isDeleted: false)
-        planner.know([7], at: [Int64(known.entity)])
+        planner.addLocalIDs([7], at: [Int64(known.entity)])
         let shown = planner.name(Self.id("n"), of: "note")
         planner.add(shown, isDeleted: false)
         try Self.assign(&planner, highest: ["other": 11])
@@ -133,7 +133,7 @@ import Testing
     @Test func `a type without visible changes needs no numbers`() throws {
         var planner = PullPlanner(counters: [:])
         planner.add(planner.name(Self.id("gone"), of: "task"), isDeleted: true)
-        planner.want()
+        planner.chooseAssignees()
         #expect(planner.open.isEmpty)
         try planner.assign([:])
         #expect(Self.answered(planner).isEmpty)

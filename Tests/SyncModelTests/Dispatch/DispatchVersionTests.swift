@@ -78,7 +78,7 @@ import Testing
             #expect(error.contains(#""current":\#(current)\#(Self.document)}"#), "\(error)")
         }
         let ahead = try #require(conflict(sample(base: 9, entity())))
-        #expect(ahead.outcome.lastError == "base_version is 9, but the entity is at version 5 only")
+        #expect(ahead.outcome.lastError == "base_version is 9, but the entity's version is only 5")
     }
 
     @Test func `server_wins discards, and client_wins is sent without a condition`() throws {

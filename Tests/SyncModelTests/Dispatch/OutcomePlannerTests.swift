@@ -409,7 +409,7 @@ import Testing
                 #expect(outcome?.serverID == nil && outcome?.current == nil && outcome?.existingID == nil)
                 let detail =
                     "the upstream answered \(status), but the answer does not identify the existing entity: "
-                    + "it has no id of it, or two different ones"
+                    + "it contains no id of this entity, or two different ids"
                 #expect(outcome?.detail == detail)
             }
         }

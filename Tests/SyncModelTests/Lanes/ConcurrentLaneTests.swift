@@ -93,7 +93,9 @@ import Testing
         return plan
     }
 
-    private static func flights(_ plan: LanePlan) -> [LaneFlight] { plan.turn.dispatches.map { LaneFlight(of: $0) } }
+    private static func flights(_ plan: LanePlan) -> [LaneFlight] {
+        plan.nextAction.dispatches.map { LaneFlight(of: $0) }
+    }
 
     @Test func `starts as many due mutations as the settings and the shares of the lanes allow`() throws {
         let due = (1...40).map { Self.mutation(Int64($0)) }
@@ -107,8 +109,8 @@ import Testing
                 ),
                 due
             )
-            #expect(plan.turn.dispatches.map(\.mutation.position) == (1...Int64(expected)).map { $0 })
-            #expect(plan.lane.inFlight == plan.turn.dispatches.first?.mutation.id && plan.lane.queue.head == 1)
+            #expect(plan.nextAction.dispatches.map(\.mutation.position) == (1...Int64(expected)).map { $0 })
+            #expect(plan.lane.inFlight == plan.nextAction.dispatches.first?.mutation.id && plan.lane.queue.head == 1)
             #expect(plan.lane.lease.step == 1)
         }
     }
@@ -127,7 +129,7 @@ import Testing
             let progress = Self.progress(step: inFlight.isEmpty ? 0 : 1, inFlight)
             return try Self.chosen(Self.plan(step, lane, progress, Self.organization(inFlight: 16)), due)
         }
-        func positions(_ plan: LanePlan) -> [Int64] { plan.turn.dispatches.map(\.mutation.position) }
+        func positions(_ plan: LanePlan) -> [Int64] { plan.nextAction.dispatches.map(\.mutation.position) }
         let full = try started(Array(1...8), Array(11...24))
         #expect(positions(full) == [1, 2] + Array(11...24))
         // the last retried mutation of this step is still in flight, and one more may start
@@ -149,7 +151,7 @@ import Testing
             Self.plan(.claim, Self.lane(queued: 9, owner: nil), Self.progress(step: 0)),
             (1...4).map { Self.mutation($0) }
         )
-        let (done, rest) = (claimed.turn.dispatches[1], [0, 2, 3].map { Self.flights(claimed)[$0] })
+        let (done, rest) = (claimed.nextAction.dispatches[1], [0, 2, 3].map { Self.flights(claimed)[$0] })
         let outcome = OutcomePlanner(policy: RetryPolicy())
             .outcome(of: .response(UpstreamResponse(status: 204)), to: done, now: Self.now, jitter: 0)
         let plan = try Self.chosen(
@@ -157,7 +159,7 @@ import Testing
             (5...9).map { Self.mutation($0) }
         )
         #expect(plan.recovery == nil && plan.unblocking == [done.mutation.id])
-        #expect(plan.turn.dispatches.map(\.mutation.position) == [5] && !plan.turn.isIncomplete)
+        #expect(plan.nextAction.dispatches.map(\.mutation.position) == [5] && !plan.nextAction.isIncomplete)
         #expect(plan.lane.queue.head == 1 && plan.lane.queue.count == 8 && plan.lane.inFlight == rest[0].id)
     }
 
@@ -166,7 +168,7 @@ import Testing
             Self.plan(.claim, Self.lane(queued: 9, owner: nil), Self.progress(step: 0)),
             (1...4).map { Self.mutation($0) }
         )
-        let results = zip(claimed.turn.dispatches, [204, 422, 204]).map { dispatch, status in
+        let results = zip(claimed.nextAction.dispatches, [204, 422, 204]).map { dispatch, status in
             Self.result(dispatch, .response(UpstreamResponse(status: status)))
         }
         let plan = try Self.chosen(
@@ -174,7 +176,7 @@ import Testing
             (5...9).map { Self.mutation($0) }
         )
         #expect(plan.unblocking == [results[0], results[2]].map(\.dispatch.mutation.id), "a failure releases nothing")
-        #expect(plan.turn.dispatches.map(\.mutation.position) == [5, 6, 7] && !plan.turn.isIncomplete)
+        #expect(plan.nextAction.dispatches.map(\.mutation.position) == [5, 6, 7] && !plan.nextAction.isIncomplete)
         #expect(plan.lane.changePosition == claimed.lane.changePosition + 1 && plan.lane.lease.step == 2)
         #expect(plan.lane.queue.count == 6 && plan.lane.openCount == 7)
     }
@@ -186,11 +188,11 @@ import Testing
             Self.plan(.claim, Self.lane(queued: 3, owner: nil), Self.progress(step: 0), halting),
             (1...3).map { Self.mutation($0) }
         )
-        let results = zip(claimed.turn.dispatches, [204, 422, 422]).map { dispatch, status in
+        let results = zip(claimed.nextAction.dispatches, [204, 422, 422]).map { dispatch, status in
             Self.result(dispatch, .response(UpstreamResponse(status: status)))
         }
         let plan = try Self.chosen(Self.plan(.settle(results), claimed.lane, Self.progress(), halting), [])
-        #expect(plan.lane.haltedBy == results[1].dispatch.mutation.id && plan.turn.isReleased)
+        #expect(plan.lane.haltedBy == results[1].dispatch.mutation.id && plan.nextAction.isReleased)
         #expect(plan.lane.queue.count == 0 && plan.lane.openCount == 2)
     }
 
@@ -200,7 +202,7 @@ import Testing
             (1...2).map { Self.mutation($0) }
         )
         let step = LaneStep.settle(
-            claimed.turn.dispatches.map { Self.result($0, .response(UpstreamResponse(status: 204))) }
+            claimed.nextAction.dispatches.map { Self.result($0, .response(UpstreamResponse(status: 204))) }
         )
         let first = try #require(Self.plan(step, claimed.lane, Self.progress()))
         var entities: [UUID: EntityTable] = [:]
@@ -267,12 +269,15 @@ import Testing
             Self.plan(.claim, Self.lane(queued: 5, owner: nil), Self.progress(step: 0, lanes: 1)),
             ([(1, 7), (2, 8), (3, 7), (4, 9)] as [(Int64, Int64)]).map { Self.mutation($0, contact: $1) }
         )
-        #expect(claimed.turn.dispatches.map(\.mutation.position) == [1, 2, 4])
+        #expect(claimed.nextAction.dispatches.map(\.mutation.position) == [1, 2, 4])
         let plan = try Self.chosen(
             Self.plan(.proceed(token: 2, unblocking: []), claimed.lane, Self.progress(Self.flights(claimed))),
             [Self.mutation(3, contact: 7), Self.mutation(5, contact: 10)]
         )
-        #expect(plan.turn.dispatches.isEmpty, "there was room for one, and the first that is due waits for its entity")
+        #expect(
+            plan.nextAction.dispatches.isEmpty,
+            "there was room for one, and the first that is due waits for its entity"
+        )
     }
 
     @Test func `a back-off delays its mutation alone`() throws {
@@ -282,13 +287,13 @@ import Testing
             [Self.mutation(2), Self.mutation(3)],
             nextRetryAt: due
         )
-        #expect(plan.turn.dispatches.map(\.mutation.position) == [2, 3] && plan.turn.due == due)
+        #expect(plan.nextAction.dispatches.map(\.mutation.position) == [2, 3] && plan.nextAction.due == due)
         let idle = try Self.chosen(
             Self.plan(.claim, Self.lane(queued: 3, owner: nil), Self.progress(step: 0)),
             [],
             nextRetryAt: due
         )
-        #expect(idle.turn.isReleased && idle.lane.readyAt == due)
+        #expect(idle.nextAction.isReleased && idle.lane.readyAt == due)
     }
 
     @Test func `nothing starts in a halted lane, and requests in flight keep it`() throws {
@@ -312,9 +317,10 @@ import Testing
         )
         let step = LaneStep.proceed(token: 1, unblocking: [])
         let waiting = try Self.chosen(Self.plan(step, lane, Self.progress([flight])), [Self.mutation(2)])
-        #expect(waiting.turn.isStart && waiting.turn.dispatches.isEmpty && waiting.lane.inFlight == flight.id)
+        #expect(waiting.nextAction.isStart && waiting.nextAction.dispatches.isEmpty)
+        #expect(waiting.lane.inFlight == flight.id)
         let ended = try Self.chosen(Self.plan(step, lane, Self.progress()), [Self.mutation(2)])
-        #expect(ended.turn.isReleased && ended.lane.readyAt == nil && ended.lane.inFlight == nil)
+        #expect(ended.nextAction.isReleased && ended.lane.readyAt == nil && ended.lane.inFlight == nil)
     }
 
     @Test func `nothing starts while the user is joined or erased, or the organization is suspended`() throws {
@@ -331,7 +337,7 @@ import Testing
                 ),
                 [Self.mutation(1)]
             )
-            #expect(plan.turn.isReleased && plan.lane.readyAt == Self.now.adding(seconds: pause))
+            #expect(plan.nextAction.isReleased && plan.lane.readyAt == Self.now.adding(seconds: pause))
             #expect(plan.lane.isAtRest)
         }
     }
@@ -343,11 +349,11 @@ import Testing
             Self.plan(.claim, Self.lane(queued: 4, owner: nil), Self.progress(step: 0), heldUntil: until),
             due
         )
-        #expect(held.turn.isReleased && held.lane.readyAt == until)
+        #expect(held.nextAction.isReleased && held.lane.readyAt == until)
         var probe = Self.progress(step: 0)
         probe.isProbe = true
         let probing = try Self.chosen(Self.plan(.claim, Self.lane(queued: 4, owner: nil), probe), due)
-        #expect(probing.turn.dispatches.count == 1)
+        #expect(probing.nextAction.dispatches.count == 1)
     }
 
     @Test func `a worker that gives the lane back waits for its requests, and starts nothing`() throws {
@@ -360,12 +366,12 @@ import Testing
             Self.plan(step, claimed.lane, Self.progress(Self.flights(claimed)), releases: true),
             [Self.mutation(2)]
         )
-        #expect(busy.turn.isStart && busy.turn.dispatches.isEmpty && !busy.turn.isIncomplete)
+        #expect(busy.nextAction.isStart && busy.nextAction.dispatches.isEmpty && !busy.nextAction.isIncomplete)
         let idle = try Self.chosen(
             Self.plan(step, claimed.lane, Self.progress(), releases: true),
             [Self.mutation(2)]
         )
-        #expect(idle.turn.isReleased && idle.lane.readyAt == Self.now)
+        #expect(idle.nextAction.isReleased && idle.lane.readyAt == Self.now)
     }
 
     // MARK: - Recovery
@@ -380,7 +386,7 @@ import Testing
             plan.recover(mutation, isForwarded: true)
         }
         let chosen = try Self.chosen(plan, (1...3).map { Self.mutation($0) })
-        #expect(chosen.lane.queue.count == 3 && chosen.turn.dispatches.count == 3)
+        #expect(chosen.lane.queue.count == 3 && chosen.nextAction.dispatches.count == 3)
     }
 
     @Test func `a repeated step recovers the mutations that the first step started, but not those in flight`() throws {
@@ -394,7 +400,7 @@ import Testing
             Self.plan(step, claimed.lane, Self.progress(flights)),
             (3...4).map { Self.mutation($0) }
         )
-        #expect(first.recovery == nil && first.turn.dispatches.count == 2 && first.lane.lease.step == 2)
+        #expect(first.recovery == nil && first.nextAction.dispatches.count == 2 && first.lane.lease.step == 2)
         // the answer to the step was lost
         let again = try #require(Self.plan(step, first.lane, Self.progress(flights)))
         #expect(again.recovery == .repetition)
@@ -434,15 +440,15 @@ import Testing
             )
             progress.step += 1
             lane = plan.lane
-            let started = plan.turn.dispatches
+            let started = plan.nextAction.dispatches
             flying += started
             let positions = Set(started.map(\.mutation.position))
             pending.removeAll { positions.contains($0.0) }
             let entities = flying.compactMap(\.serverID?.text)
             #expect(flying.count <= limit, "seed \(seed)")
             #expect(Set(entities.map { ByteExactString($0) }).count == entities.count, "seed \(seed)")
-            guard !plan.turn.isReleased else { break }
-            if plan.turn.isIncomplete || flying.isEmpty {
+            guard !plan.nextAction.isReleased else { break }
+            if plan.nextAction.isIncomplete || flying.isEmpty {
                 step = .proceed(token: 2, unblocking: [])
                 continue
             }

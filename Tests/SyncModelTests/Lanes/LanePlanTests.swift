@@ -126,7 +126,7 @@ import Testing
                 Self.at(2)
             )
             #expect(plan.unblocking.isEmpty && plan.lane.haltedBy == haltedBy)
-            #expect(plan.turn.isRun == (haltedBy == nil) && plan.turn.isReleased == (haltedBy != nil))
+            #expect(plan.nextAction.isRun == (haltedBy == nil) && plan.nextAction.isReleased == (haltedBy != nil))
         }
     }
 
@@ -139,7 +139,7 @@ import Testing
             for blocker in blockers.prefix(3) { plan.recover(waitersFor: blocker) }
             #expect(try Self.settled(plan).unblocking == Array(blockers.prefix(count)))
             plan.choose(by: Self.planner, [:], now: Self.now)
-            #expect(plan.turn.unblocking == Array(blockers[count..<3]))
+            #expect(plan.nextAction.unblocking == Array(blockers[count..<3]))
         }
         let all = try Self.settled(Self.plan(.proceed(token: 1, unblocking: blockers), Self.lane()))
         #expect(all.unblocking == Array(blockers.prefix(LaneStep.mostOutcomes)))
@@ -152,7 +152,7 @@ import Testing
         plan.release(position: 5, acceptedAt: Self.now)
         plan.unreleased = [blockers[0]]
         plan.choose(by: Self.planner, [:], now: Self.now)
-        #expect(plan.turn.unblocking == [blockers[0]])
+        #expect(plan.nextAction.unblocking == [blockers[0]])
         #expect(plan.lane.queue.count == 3 && plan.lane.queue.head == 5)
     }
 
@@ -162,8 +162,8 @@ import Testing
             plan.release(position: position, acceptedAt: Self.now)
             plan.head = Self.at(3).head
             plan.choose(by: Self.planner, [:], now: Self.now)
-            #expect(plan.turn.isRun == runs && plan.lane.queue.head == min(position, 3))
-            #expect(runs || plan.turn.unblocking == [])
+            #expect(plan.nextAction.isRun == runs && plan.lane.queue.head == min(position, 3))
+            #expect(runs || plan.nextAction.unblocking == [])
         }
     }
 
@@ -171,26 +171,26 @@ import Testing
 
     @Test func `the head is sent when its turn comes`() throws {
         let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil)), Self.at(3))
-        #expect(plan.turn.isRun && plan.lane.inFlight == Sample.id)
+        #expect(plan.nextAction.isRun && plan.lane.inFlight == Sample.id)
         #expect(plan.lane.queue.head == 3 && plan.lane.queue.since == Self.now)
     }
 
     @Test func `releases a lane before sending, if requested`() throws {
         let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil), releases: true), Self.at(1))
-        #expect(plan.turn.isReleased && plan.lane.inFlight == nil)
+        #expect(plan.nextAction.isReleased && plan.lane.inFlight == nil)
         #expect(plan.lane.lease.owner == nil && plan.lane.readyAt == Self.now)
     }
 
     @Test func `a lane waits for its head, or indefinitely if it is empty or halted`() throws {
         let due = Self.now.adding(seconds: 40)
         let waiting = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil)), Sample(nextRetryAt: due))
-        #expect(waiting.turn.isReleased && waiting.lane.readyAt == due)
+        #expect(waiting.nextAction.isReleased && waiting.lane.readyAt == due)
         let halted = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil, haltedBy: UUID())), Sample())
-        #expect(halted.turn.isReleased && halted.lane.readyAt == nil)
+        #expect(halted.nextAction.isReleased && halted.lane.readyAt == nil)
         var empty = LaneState(nextPosition: 9, queue: .init(since: Self.now))
         empty.release(at: Self.now)
         let done = try Self.chosen(Self.plan(.claim, empty))
-        #expect(done.turn.isReleased && done.lane.readyAt == nil)
+        #expect(done.nextAction.isReleased && done.lane.readyAt == nil)
         #expect(done.lane.queue.head == 9 && done.lane.queue.since == nil)
     }
 
@@ -199,7 +199,7 @@ import Testing
         suspended.status = .suspended
         for organization in [suspended, nil] {
             let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil), organization), Sample())
-            #expect(plan.turn.isReleased && plan.lane.readyAt == Self.now.adding(seconds: 30))
+            #expect(plan.nextAction.isReleased && plan.lane.readyAt == Self.now.adding(seconds: 30))
         }
     }
 
@@ -209,7 +209,7 @@ import Testing
             if let lowest { plan.release(position: lowest, acceptedAt: Self.now) }
             plan.head = .sealed(position: 4, .damaged("payload"))
             plan.choose(by: Self.planner, [:], now: Self.now)
-            #expect(plan.turn.isReleased == !goesOn && plan.lane.queue.head == min(4, lowest ?? 4))
+            #expect(plan.nextAction.isReleased == !goesOn && plan.lane.queue.head == min(4, lowest ?? 4))
             #expect(goesOn || plan.lane.readyAt == Self.now.adding(seconds: 30))
         }
     }
@@ -217,7 +217,7 @@ import Testing
     @Test func `a head that can never run fails without being sent, and the lane continues`() throws {
         let head = Self.at(3, Sample(operation: .update))
         let plan = try Self.chosen(Self.plan(.claim, Self.lane(owner: nil)), head)
-        #expect(plan.turn.unblocking == [] && plan.outcomes.map(\.status) == [.failed])
+        #expect(plan.nextAction.unblocking == [] && plan.outcomes.map(\.status) == [.failed])
         #expect(plan.outcomes[0].from == .pending && plan.lane.inFlight == nil)
         #expect(plan.lane.queue.count == 1 && plan.lane.openCount == 4 && plan.lane.queue.head == 3)
     }
@@ -236,7 +236,7 @@ import Testing
         plan.head = head.head
         plan.choose(by: Self.planner, [:], now: Self.now)
         #expect(plan.outcomes.map(\.status) == [.discarded] && plan.outcomes[0].version == 2)
-        #expect(plan.turn.unblocking == [Sample.id] && plan.lane.openCount == 3)
+        #expect(plan.nextAction.unblocking == [Sample.id] && plan.lane.openCount == 3)
     }
 
     @Test func `the head sees its entity as changed by the group's outcomes, not as read before`() throws {
@@ -267,23 +267,24 @@ import Testing
             for (head, ifMatch) in [(Self.at(2, flown), #""2""#), (byClient, #""2""#), (Self.at(2), nil)] {
                 plan.head = head.head
                 plan.choose(by: Self.planner, entities, now: Self.now)
-                #expect(plan.turn.request?.ifMatch == ifMatch)
+                #expect(plan.nextAction.request?.ifMatch == ifMatch)
             }
         }
     }
 
     @Test func `a lane that counts missing mutations scans itself once, and then resets its counts`() throws {
         let first = try Self.chosen(Self.plan(.proceed(token: 1, unblocking: []), Self.lane()))
-        #expect(first.turn.unblocking == [])
+        #expect(first.nextAction.unblocking == [])
         #expect(first.note == "no pending mutation from position 1 on; scanning the whole lane")
         let second = try Self.chosen(Self.plan(.proceed(token: 1, unblocking: []), first.lane))
-        #expect(second.turn.isReleased && second.note == "2 mutations were counted as queued, but the queue is empty")
+        #expect(second.nextAction.isReleased)
+        #expect(second.note == "2 mutations were counted as queued, but the queue is empty")
         #expect(second.lane.queue.count == 0 && second.lane.queue.head == 9)
         // a mutation that was released in between becomes the head
         let third = try Self.settled(Self.plan(.proceed(token: 1, unblocking: [UUID()]), first.lane))
         third.release(position: 5, acceptedAt: Self.now)
         third.choose(by: Self.planner, [:], now: Self.now)
-        #expect(third.note == nil && third.turn.isReleased && third.lane.queue.head == 5)
+        #expect(third.note == nil && third.nextAction.isReleased && third.lane.queue.head == 5)
     }
 }
 

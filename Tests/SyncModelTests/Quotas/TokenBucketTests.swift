@@ -20,7 +20,7 @@ import Testing
         #expect(bucket.take(1, of: Self.daily, at: Self.start.adding(seconds: 12_342.858)) == .taken)
         #expect(bucket.left(of: Self.daily) == 0)
         let day = Self.start.adding(seconds: 12_342.858 + 86_400)
-        #expect(bucket.standing(of: Self.daily, at: day) == QuotaStatus(quota: Self.daily, left: 7, seconds: 0))
+        #expect(bucket.status(of: Self.daily, at: day) == QuotaStatus(quota: Self.daily, left: 7, seconds: 0))
     }
 
     @Test func `a refused request takes nothing and fits exactly after the returned time`() {
@@ -38,7 +38,7 @@ import Testing
                 let before = bucket
                 guard case .fits(let after) = bucket.take(count, of: quota, at: now) else { continue }
                 #expect(after >= 1)
-                #expect(bucket.standing(of: quota, at: now).left == before.standing(of: quota, at: now).left)
+                #expect(bucket.status(of: quota, at: now).left == before.status(of: quota, at: now).left)
                 let base = bucket.asOf
                 func moment(_ milliseconds: Int64) -> Timestamp {
                     Timestamp(microseconds: base.microseconds + milliseconds * 1_000)
@@ -130,7 +130,7 @@ import Testing
 
     @Test func `admits nothing before the bucket was queried`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
-        #expect(portion.ask(portion.quota, at: Self.start) == .unknown)
+        #expect(portion.admit(portion.quota, at: Self.start) == .unknown)
         #expect(portion.size == 25 && portion.wanted(waiting: 3) == 28)
         #expect(RequestPortion(Quota(.requests, limit: 1)).size == 1)
     }
@@ -142,28 +142,28 @@ import Testing
         portion.add(granted, wanted: 25, from: bucket, at: Self.start)
         for number in 1...25 {
             #expect(!portion.isLow(at: Self.start) || number > 13)
-            let standing = QuotaStatus(quota: portion.quota, left: Int64(100 - number), seconds: 1)
-            #expect(portion.ask(portion.quota, at: Self.start) == .admitted(standing))
+            let status = QuotaStatus(quota: portion.quota, left: Int64(100 - number), seconds: 1)
+            #expect(portion.admit(portion.quota, at: Self.start) == .admitted(status))
         }
         #expect(portion.isLow(at: Self.start))
-        #expect(portion.ask(portion.quota, at: Self.start) == .unknown)
+        #expect(portion.admit(portion.quota, at: Self.start) == .unknown)
     }
 
     @Test func `admits requests that were given back, as long as they were held`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         portion.add(1, wanted: 1, from: TokenBucket(fullAt: Self.start), at: Self.start)
-        #expect(portion.ask(portion.quota, at: Self.start) != .unknown)
-        portion.giveBack(1, at: Self.start.adding(seconds: 0.5))
-        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 0.5)) != .unknown)
-        portion.giveBack(1, at: Self.start.adding(seconds: 1.5))
-        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1.5)) == .unknown)
+        #expect(portion.admit(portion.quota, at: Self.start) != .unknown)
+        portion.release(1, at: Self.start.adding(seconds: 0.5))
+        #expect(portion.admit(portion.quota, at: Self.start.adding(seconds: 0.5)) != .unknown)
+        portion.release(1, at: Self.start.adding(seconds: 1.5))
+        #expect(portion.admit(portion.quota, at: Self.start.adding(seconds: 1.5)) == .unknown)
     }
 
     @Test func `drops unused requests after a second`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         portion.add(25, wanted: 25, from: TokenBucket(fullAt: Self.start), at: Self.start)
-        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1)) != .unknown)
-        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1.01)) == .unknown)
+        #expect(portion.admit(portion.quota, at: Self.start.adding(seconds: 1)) != .unknown)
+        #expect(portion.admit(portion.quota, at: Self.start.adding(seconds: 1.01)) == .unknown)
     }
 
     @Test func `queries an empty bucket again only after it refilled`() {
@@ -173,27 +173,27 @@ import Testing
         portion.add(0, wanted: 1, from: bucket, at: Self.start)
         let none = QuotaStatus(quota: portion.quota, left: 0, seconds: 1)
         for seconds in [0, 0.5, 0.999] {
-            #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: seconds)) == .refused(none))
+            #expect(portion.admit(portion.quota, at: Self.start.adding(seconds: seconds)) == .refused(none))
             #expect(!portion.isLow(at: Self.start.adding(seconds: seconds)))
         }
-        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1)) == .unknown)
+        #expect(portion.admit(portion.quota, at: Self.start.adding(seconds: 1)) == .unknown)
         // a clock that was set back
-        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: -3_600)) == .unknown)
+        #expect(portion.admit(portion.quota, at: Self.start.adding(seconds: -3_600)) == .unknown)
     }
 
     @Test func `a bucket deep in debt refuses and is not queried without limit`() {
         var portion = RequestPortion(Quota(.requests, limit: 1))
         portion.add(0, wanted: 1, from: TokenBucket(missing: 250_000, asOf: Self.start), at: Self.start)
         let none = QuotaStatus(quota: portion.quota, left: 0, seconds: 1)
-        #expect(portion.ask(portion.quota, at: Self.start) == .refused(none))
-        #expect(portion.ask(portion.quota, at: Self.start.adding(seconds: 1.001)) == .unknown)
+        #expect(portion.admit(portion.quota, at: Self.start) == .refused(none))
+        #expect(portion.admit(portion.quota, at: Self.start.adding(seconds: 1.001)) == .unknown)
     }
 
     @Test func `a new limit applies immediately`() {
         var portion = RequestPortion(Quota(.requests, limit: 100))
         portion.add(25, wanted: 25, from: TokenBucket(fullAt: Self.start), at: Self.start)
         let small = Quota(.requests, limit: 4)
-        #expect(portion.ask(small, at: Self.start) == .admitted(QuotaStatus(quota: small, left: 4, seconds: 1)))
-        #expect(portion.ask(small, at: Self.start) == .unknown)
+        #expect(portion.admit(small, at: Self.start) == .admitted(QuotaStatus(quota: small, left: 4, seconds: 1)))
+        #expect(portion.admit(small, at: Self.start) == .unknown)
     }
 }

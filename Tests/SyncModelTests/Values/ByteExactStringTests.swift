@@ -124,8 +124,8 @@ import Testing
             planner.name(ServerID(text: $0, isInteger: false), of: "task")
         }
         for name in names { planner.add(name, isDeleted: false) }
-        planner.want()
-        try planner.assign(["task": FreeNumbers(from: 1, highest: nil)])
+        planner.chooseAssignees()
+        try planner.assign(["task": FreeLocalIDs(from: 1, highest: nil)])
         #expect(names.map { planner.number(of: $0) } == [1, 2, 3, 4])
     }
 

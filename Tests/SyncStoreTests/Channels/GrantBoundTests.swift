@@ -178,7 +178,7 @@ import Testing
         limits.mutations = 1_000
         let problem = await #expect(throws: Problem.self) { try await phone.push(moves, limits: limits) }
         #expect(problem?.code == .payloadTooLarge && problem?.retryAfter == nil)
-        #expect(problem?.detail.contains("\(WorkBounds.pushStays) times") == true, "\(problem?.detail ?? "")")
+        #expect(problem?.detail.contains("\(WorkBounds.pushStays) channels") == true, "\(problem?.detail ?? "")")
         #expect(try await gateway.count("ended_stays", of: organization.id) == 0)
         // an entity that stays where it is changes half as many rows
         for entries in [updates, Array(moves.prefix(625))] {

@@ -246,7 +246,7 @@ private struct Naps: GroupTransaction {
     @Test func `a gateway that receives only its own hints while others are registered is deaf`() async throws {
         let gateway = try await Gateway()
         let hints = gateway.store.notifier.hints
-        #expect(try await eventually { hints.isHearing })
+        #expect(try await eventually { hints.isReceiving })
         let connection = try await gateway.database.connect()
         defer { connection.close() }
         #expect(
@@ -263,9 +263,9 @@ private struct Naps: GroupTransaction {
         try await connection.execute(
             script: "INSERT INTO gateways VALUES (gen_random_uuid(), clock_timestamp() + interval '1 hour')"
         )
-        #expect(try await eventually { !hints.isHearing })
+        #expect(try await eventually { !hints.isReceiving })
         try await connection.execute(script: "DELETE FROM gateways WHERE seen_at > now()")
-        #expect(try await eventually { hints.isHearing })
+        #expect(try await eventually { hints.isReceiving })
     }
 
     private func eventually(_ isSo: () async throws -> Bool) async throws -> Bool {

@@ -150,7 +150,7 @@ import Testing
         let first = try await Gateway(pollInterval: .seconds(3_600))
         let second = try await Gateway(replicaOf: first, pollInterval: .seconds(3_600))
         for notifier in [first.store.notifier, second.store.notifier] {
-            try await Self.until { notifier.isHearing && notifier.peers == 1 }
+            try await Self.until { notifier.isReceivingHints && notifier.peers == 1 }
         }
         let phone = Phone(first, try await first.organization())
         let lane = LaneKey(organization: phone.organization.id, user: phone.user)
@@ -180,8 +180,8 @@ import Testing
         let first = try await Gateway(pollInterval: .seconds(3_600))
         let second = try await Gateway(replicaOf: first, pollInterval: .seconds(3_600))
         let notifiers = [first.store.notifier, second.store.notifier]
-        for notifier in notifiers { try await Self.until { notifier.isHearing && notifier.peers == 1 } }
-        for notifier in notifiers { notifier.operatorChanges.want(true) }
+        for notifier in notifiers { try await Self.until { notifier.isReceivingHints && notifier.peers == 1 } }
+        for notifier in notifiers { notifier.operatorChanges.setCollecting(true) }
         let organization = UUID()
         first.store.notifier.changed(organization)
         #expect(first.store.notifier.operatorChanges.take().organizations == [organization])

@@ -58,7 +58,7 @@ import Testing
             let answer = try await phone.push([fixture.write(phone, operation, payload, base: 2, nil)])
             #expect(answer.results[0].status == "conflict" && answer.results[0].code == "conflict")
             let error = answer.results[0]["error"]
-            #expect(error?["detail"]?.string == "base_version is 2, but the entity is at version 1 only")
+            #expect(error?["detail"]?.string == "base_version is 2, but the entity's version is only 1")
             #expect(error?["current"]?["version"]?.int64 == 1)
         }
         let fixture = try await Fixture()

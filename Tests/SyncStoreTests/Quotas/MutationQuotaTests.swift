@@ -41,7 +41,7 @@ import Testing
         #expect(problem.code == .rateLimited)
         // a quarter of a day
         #expect(problem.retryAfter == 21_600)
-        #expect(problem.standing == QuotaStatus(quota: Quota(.mutations, limit: 4), left: 1, seconds: 64_800))
+        #expect(problem.quotaStatus == QuotaStatus(quota: Quota(.mutations, limit: 4), left: 1, seconds: 64_800))
         #expect(problem.detail.contains("2 new mutations") && problem.detail.contains("1 are left"))
         #expect(try await Self.rows(gateway, "mutations") == 3)
 

@@ -19,7 +19,7 @@ import Testing
         } catch {
             guard error.code == .rateLimited else { throw error }
             #expect(error.retryAfter == 1)
-            #expect(error.standing?.left == 0)
+            #expect(error.quotaStatus?.left == 0)
             return false
         }
     }

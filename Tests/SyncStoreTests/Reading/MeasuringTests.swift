@@ -83,7 +83,7 @@ import Testing
         parameters.add([] as [String])
         parameters.add(1_500_000)
         var found: [(hasDocument: Bool, bytes: Int)] = []
-        for var row in try await connection.run([Query(EntityStatements.lookAtBounded, parameters)])[0] {
+        for var row in try await connection.run([Query(EntityStatements.readBounded, parameters)])[0] {
             for name in ["organization_id", "entity_type", "id", "id_is_integer", "version", "is_deleted"]
                 as [StaticString]
             {

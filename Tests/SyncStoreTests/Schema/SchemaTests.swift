@@ -66,8 +66,8 @@ import Testing
             LaneRows.lock, LaneRows.find, GroupStatements.devices, GroupStatements.deviceCounts,
             GroupStatements.mutationsByKey, GroupStatements.mutationsByID, GroupStatements.rejections,
             GroupStatements.mappings, GroupStatements.openByOrderKey,
-            EntityStatements.lockEntities, EntityStatements.lookAtEntities, GroupStatements.open,
-            EntityStatements.lockBounded, EntityStatements.lookAtBounded, EntityStatements.lockOwnEntities,
+            EntityStatements.lockEntities, EntityStatements.readEntities, GroupStatements.open,
+            EntityStatements.lockBounded, EntityStatements.readBounded, EntityStatements.lockOwnEntities,
             EntityStatements.lockRelated,
             QuotaStatements.mutations,
         ]
@@ -277,7 +277,7 @@ import Testing
             for plan in try await connection.plans(of: LaneStore.successStatement, values, [shape]) {
                 #expect(plan.contains("synced_at_idx") && !plan.contains("Seq Scan"), "\(plan)")
                 #expect(!plan.contains("Sort Method"), "\(plan)")
-                #expect(plan.contains("Rows Removed by Filter: \(LaneStore.successesLookedAt)"), "\(plan)")
+                #expect(plan.contains("Rows Removed by Filter: \(LaneStore.maximumSuccessesRead)"), "\(plan)")
             }
         }
     }

@@ -30,7 +30,10 @@ struct ExternalIDArguments: ParsableArguments {
     @Argument(help: .organization, transform: uuidArgument)
     var id: UUID
 
-    @Argument(help: "The issuer's name for it, compared byte by byte.", transform: externalName)
+    @Argument(
+        help: "The name that the issuer uses for the organization, compared byte by byte.",
+        transform: externalName
+    )
     var name: ByteExactString
 
     @OptionGroup var issuer: IssuerOption
@@ -55,7 +58,7 @@ struct ExternalIDArguments: ParsableArguments {
         let issuer = name.issuer.string.isEmpty ? "the issuer without a name" : TerminalText.of(name.issuer.string)
         options.output(
             organization.json(),
-            "\(id.lowercased) \(relation) \(TerminalText.of(name.id.string)) of \(issuer)"
+            "\(id.lowercased) \(relation) \(TerminalText.of(name.id.string)) at \(issuer)"
         )
     }
 }
@@ -83,7 +86,7 @@ struct AddExternalIDCommand: AsyncParsableCommand {
 
     func run() async throws {
         let name = try await arguments.externalID()
-        try await arguments.change(name, "is") { names throws(Problem) in
+        try await arguments.change(name, "has the external id") { names throws(Problem) in
             names.contains(name) ? names : names + [name]
         }
     }
@@ -111,7 +114,7 @@ struct RemoveExternalIDCommand: AsyncParsableCommand {
 
     func run() async throws {
         let name = try await arguments.externalID()
-        try await arguments.change(name, "is no longer") { names throws(Problem) in
+        try await arguments.change(name, "no longer has the external id") { names throws(Problem) in
             guard names.contains(name) else { throw Problem(.notFound, "the organization has no such name") }
             return names.filter { $0 != name }
         }

@@ -185,7 +185,7 @@ struct PurgeOrganizationCommand: AsyncParsableCommand {
 
             The audit log is kept until it expires, without ids of users. A source of kind postgres leaves its \
             replication slot in the organization's own database: drop it with pg_drop_replication_slot. Before the \
-            purge, `sluice sources show` prints its name, the setting `slot`.
+            purge, look up the slot's name: `sluice sources show` prints it as the setting `slot`.
             """
                 + HelpText.exitCodes([
                     0: "The organization is purged.",

@@ -76,7 +76,7 @@ struct AddReaderCommand: AsyncParsableCommand {
 struct RemoveReaderCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Revoke a role's access immediately, also for open connections.",
+        abstract: "Revoke a role's access immediately, even for open connections.",
         discussion: """
             EXAMPLES
               sluice organizations readers remove 0192f0c1-2345-7abc-8def-0123456789ab \\

@@ -143,8 +143,8 @@ struct ResumeUpstreamCommand: AsyncParsableCommand {
               sluice upstream resume 0192f0c1-2345-7abc-8def-0123456789ab
 
             Gateways end the pause within 5 seconds, and waiting lanes continue within half a minute. This also ends \
-            the pauses after failed attempts, so it is of use without a pause, too. Prints the status; with --json, \
-            the upstream.
+            the back-off of mutations whose attempts failed, so the command is useful even if the upstream is not \
+            paused. Prints the status; with --json, the upstream.
             """ + HelpText.exitCodes([1: HelpText.failure("The organization has no upstream")])
     )
 
@@ -163,7 +163,7 @@ struct ResumeUpstreamCommand: AsyncParsableCommand {
 struct TestUpstreamCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "test",
-        abstract: "Send a request that changes nothing to an organization's upstream.",
+        abstract: "Send an organization's upstream a request without effects.",
         discussion: """
             EXAMPLES
               sluice upstream test 0192f0c1-2345-7abc-8def-0123456789ab
@@ -173,8 +173,7 @@ struct TestUpstreamCommand: AsyncParsableCommand {
 
             The request has the upstream's credential and headers, and comes from this machine. With --batch it is a \
             batch of two GET requests for the path, which requires the upstream's setting `batch`. Prints the status, \
-            the start of the response, and the upstream's outcome rule that would decide if a mutation got this \
-            response.
+            the start of the response, and the outcome rule that would apply to a mutation with this response.
             """
                 + HelpText.exitCodes([
                     0: "The upstream responded, with any status; with --batch, it supports batches.",

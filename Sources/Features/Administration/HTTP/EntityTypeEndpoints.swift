@@ -56,7 +56,7 @@ struct EntityTypeEndpoints: Sendable {
         return try await bodies.withBody(of: exchange) { body in
             let update = try EntityTypeUpdate(body: body)
             if isDryRun { return try await validate(update, name, organization) }
-            let actor = exchange.operatorToken?.name ?? OperatorToken.usualName
+            let actor = exchange.operatorToken?.name ?? OperatorToken.defaultName
             return try .written(await store.administration.putEntityType(name, in: organization, update, by: actor))
         }
     }

@@ -110,7 +110,7 @@ extension OrganizationUpdate {
         _ = OrganizationSettings(value, at: place.pointer, &report)
         // the JSON text is kept, because null resets a setting to its default
         update.settings = Array(value.raw)
-        update.wantsUserKeys = value["user_keys"]?.bool == true
+        update.enablesUserKeys = value["user_keys"]?.bool == true
         update.setsOrder = value["order"] != nil
     }
 }

@@ -122,10 +122,10 @@ extension Administration {
 
     private func facts(of role: String) async throws(Problem) -> RoleFacts? {
         let parameters = Parameters(role)
-        let organization = try await rows(Self.bindingStatement, parameters, "look what a role reads") { row in
+        let organization = try await rows(Self.bindingStatement, parameters, "look up what a role reads") { row in
             try row.read("organization_id", as: UUID.self)
         }.first
-        return try await rows(Self.roleStatement, parameters, "look at a role") { row in
+        return try await rows(Self.roleStatement, parameters, "look up a role") { row in
             RoleFacts(
                 quoted: try row.read("quoted"),
                 seesEverything: try row.read("sees_everything"),

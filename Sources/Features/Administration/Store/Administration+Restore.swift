@@ -34,7 +34,7 @@ extension Administration {
                 erasures: results[5].affected
             )
         } catch {
-            throw failure.problem(error, doing: "set right what was restored")
+            throw failure.problem(error, doing: "correct the restored database")
         }
     }
 

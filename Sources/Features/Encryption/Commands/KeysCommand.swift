@@ -166,8 +166,8 @@ struct RewrapKeysCommand: AsyncParsableCommand {
 
             To rotate the master key without downtime: add the new key as the LAST line and restart all gateways; move \
             it to the first line and restart all gateways; run this command; remove the old line and restart all \
-            gateways. Only the rows of the data keys are written. Backups from before still need the old key: keep it \
-            as long as these. Prints the number of rewrapped keys.
+            gateways. Only the rows of the data keys are written. Backups from before the rotation still need the old \
+            key: keep the key as long as these backups. Prints the number of rewrapped keys.
             """
                 + HelpText.exitCodes([
                     0: "Only the first master key is needed now.",

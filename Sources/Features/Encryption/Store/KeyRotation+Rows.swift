@@ -31,7 +31,10 @@ extension KeyRotation {
             guard try await isThere(organization) else { return nil }
             let seal = try await catalog.seal(of: organization)
             guard let number = seal.number else {
-                throw Problem(.validationFailed, "the organization has no data key, and no master key wraps one")
+                throw Problem(
+                    .validationFailed,
+                    "the organization has no data key, and no master key is configured to wrap a new one"
+                )
             }
             try await waitUntilKnown(number, organization, grace, onWait)
             var run = SealingRun(

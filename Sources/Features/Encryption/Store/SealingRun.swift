@@ -204,7 +204,7 @@ struct SealedParkedEvents: SealedDocuments {
     func next(after key: Key) -> Key? { key }
 
     func read(_ keys: [Key]) -> [Query] { [query(SealStatements.lockParkedEvents, keys)] }
-    func find(_ keys: [Key]) -> Query { query(SealStatements.lookAtParkedEvents, keys) }
+    func find(_ keys: [Key]) -> Query { query(SealStatements.readParkedEvents, keys) }
 
     private func query(_ statement: Statement, _ keys: [Key]) -> Query {
         statement(

@@ -16,9 +16,9 @@ struct SourcesCommand: AsyncParsableCommand {
               sluice sources test 0192f0c1-2345-7abc-8def-0123456789ab crm message.json
               sluice sources list 0192f0c1-2345-7abc-8def-0123456789ab
 
-            A source receives changes that were made outside of Sluice, such as in a CRM, without a separate program \
-            between its API and the gateway. docs/ingest.md has examples of each kind: webhook, poller and \
-            postgres. GET /openapi.json of the public listener, which needs no token, describes all settings.
+            A source receives changes that were made outside of Sluice, such as in a CRM. No separate program \
+            between the CRM and the gateway is needed. docs/ingest.md has examples of each kind: webhook, poller \
+            and postgres. GET /openapi.json of the public listener, which needs no token, describes all settings.
 
             The commands change the database of SLUICE_DATABASE_URL. Gateways apply a change within 5 seconds.
             """,
@@ -145,8 +145,8 @@ struct RemoveSourceCommand: AsyncParsableCommand {
               sluice sources remove 0192f0c1-2345-7abc-8def-0123456789ab crm
 
             There is no confirmation. A source of kind postgres leaves its replication slot, which retains the \
-            server's log: drop it with pg_drop_replication_slot. Before the removal, `sluice sources show` prints its \
-            name, the setting `slot`.
+            server's log: drop it with pg_drop_replication_slot. Before the removal, look up the slot's \
+            name: `sluice sources show` prints it as the setting `slot`.
             """
                 + HelpText.exitCodes([
                     0: "The source is removed.",
@@ -184,7 +184,8 @@ struct PutSourceCommand: AsyncParsableCommand {
 
             The file contains the body of PUT /admin/organizations/{id}/sources/{name}: kind (webhook, poller or \
             postgres), settings, secret, and status (enabled or disabled). docs/ingest.md has an example of each kind. \
-            The kind of an existing source cannot be changed, and without a secret in the file it keeps its secret.
+            The kind of an existing source cannot be changed. If the file has no secret, the source keeps its present \
+            secret.
 
             Senders post webhooks to /v1/sources/ORGANIZATION/NAME of the public listener, signed with the secret \
             (Standard Webhooks). If a new webhook source has no secret, one is generated and shown once.

@@ -40,12 +40,12 @@ struct SourceAuthenticator: Sendable {
         { exchange in
             let bearer = try await bearer(exchange.headers)
             let organization = try await authenticator.activeOrganization(bearer.organization)
-            let stand = IngestSource.stand(in: bearer.organization, for: bearer.source)
+            let standInID = IngestSource.standInID(in: bearer.organization, for: bearer.source)
             var exchange = exchange
-            exchange.user = LaneKey(organization: bearer.organization, user: stand)
+            exchange.user = LaneKey(organization: bearer.organization, user: standInID)
             try exchange.hold.assign(to: exchange.user)
             guard organization.settings.hasQuota else { return try await endpoint(exchange, bearer) }
-            let caller = Caller(organization: organization, user: stand, expiresAt: .max)
+            let caller = Caller(organization: organization, user: standInID, expiresAt: .max)
             return try await authenticator.quotas.answer(exchange, caller) { exchange, _ in
                 try await endpoint(exchange, bearer)
             }

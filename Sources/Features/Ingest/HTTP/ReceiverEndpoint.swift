@@ -56,14 +56,14 @@ struct ReceiverEndpoint: Sendable {
         _ = try URLQuery(of: exchange)
         guard let head = SourceVerifier.Head(exchange.headers, now: now()) else { throw refuse(exchange) }
         let receiver = try await receiver(exchange)
-        let source = Self.stand(for: exchange.parameters)
+        let source = Self.standInID(for: exchange.parameters)
         // unknown sources share one small part of the memory, so that invented names use no memory of existing sources
         let destination = receiver?.isEnabled == true ? source : nil
         return try await bodies.withUnverifiedBody(of: exchange, addressedTo: destination) { body, arrival in
             let isGood = try await isGood(head, body, of: receiver, addressedTo: source, exchange)
             guard isGood, let receiver else { throw refuse(exchange) }
             // the signature is valid, and from here on the message counts toward the organization's quota
-            let user = LaneKey(organization: receiver.key.organization, user: receiver.stand)
+            let user = LaneKey(organization: receiver.key.organization, user: receiver.standInID)
             try bodies.budget.take(body.count, for: user)
             defer { bodies.budget.release(body.count, of: user) }
             arrival.end()
@@ -87,15 +87,15 @@ struct ReceiverEndpoint: Sendable {
         }
         guard body.count > BlockingWork.quicklyRead else { return try await verify() }
         let address = exchange.channel.remoteAddress?.ipAddress ?? ""
-        let user = LaneKey(organization: source, user: IngestSource.stand(in: source, for: address))
+        let user = LaneKey(organization: source, user: IngestSource.standInID(in: source, for: address))
         return try await exchange.budgets.verifying.admit(body.count, for: user) { try await verify() }
     }
 
     /// Returns an id that represents the source in a request's path, whether or not this source exists. The same path
     /// always gives the same id.
-    private static func stand(for parameters: [Substring]) -> UUID {
+    private static func standInID(for parameters: [Substring]) -> UUID {
         let organization = UUID(parsing: String(parameters[0])) ?? LaneKey.unknown.organization
-        return IngestSource.stand(in: organization, for: String(parameters[1].prefix(64)))
+        return IngestSource.standInID(in: organization, for: String(parameters[1].prefix(64)))
     }
 
     private func receiver(_ exchange: Exchange) async throws(Problem) -> SourceReceivers.Receiver? {
@@ -134,14 +134,14 @@ struct ReceiverEndpoint: Sendable {
     ) async throws -> Answer {
         do {
             let organization = try await authenticator.activeOrganization(receiver.key.organization)
-            let stand = receiver.stand
+            let standInID = receiver.standInID
             var exchange = exchange
-            exchange.user = LaneKey(organization: organization.id, user: stand)
+            exchange.user = LaneKey(organization: organization.id, user: standInID)
             try exchange.hold.assign(to: exchange.user)
             guard organization.settings.hasQuota else {
                 return try await submit(body, messageID, from: receiver, exchange)
             }
-            let caller = Caller(organization: organization, user: stand, expiresAt: .max)
+            let caller = Caller(organization: organization, user: standInID, expiresAt: .max)
             return try await authenticator.quotas.answer(exchange, caller) { exchange, _ in
                 try await submit(body, messageID, from: receiver, exchange)
             }
@@ -232,7 +232,7 @@ struct ReceiverEndpoint: Sendable {
 
 extension SourceReceivers.Receiver {
     /// An id that represents the source where a user's id is required.
-    fileprivate var stand: UUID { IngestSource.stand(in: key.organization, for: key.name) }
+    fileprivate var standInID: UUID { IngestSource.standInID(in: key.organization, for: key.name) }
 }
 
 // MARK: - SourceVerifier
@@ -262,7 +262,7 @@ struct SourceVerifier: Sendable {
                 // the id becomes part of event ids, which contain no control characters
                 id.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }),
                 timestamp.utf8.count <= 12, let seconds = Int64(timestamp),
-                abs(now.seconds - seconds) <= WebhookVerifier.usualTolerance,
+                abs(now.seconds - seconds) <= WebhookVerifier.defaultTolerance,
                 !signatures.isEmpty, signatures.utf8.count <= WebhookVerifier.maximumSignatureBytes,
                 signatures.split(separator: " ").count <= maximumSignatures
             else { return nil }

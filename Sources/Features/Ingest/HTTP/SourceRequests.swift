@@ -71,7 +71,7 @@ extension SourceUpdate {
 /// The body of `POST …/sources/{name}/secret`.
 struct SourceSecretRequest {
     private(set) var secret: String?
-    private(set) var overlap = WebhookSecretRequest.usualOverlap
+    private(set) var overlap = WebhookSecretRequest.defaultOverlap
 
     private static let table = MemberTable<Self, Never>("a new secret") {
         BodyMember("secret", .receiverSecret, into: \.secret)

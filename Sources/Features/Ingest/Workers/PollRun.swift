@@ -221,7 +221,7 @@ struct PollRun: Sendable {
         guard let events = page.events else { return taken }
         metrics.events(.poller, [], ignored: events.ignored)
         var limits = SourceIntake.Limits(events: configuration.limits.mutations, bytes: configuration.limits.bodyBytes)
-        limits.attempts = configuration.timeout
+        limits.attempts = configuration.attemptsWhileOverloaded
         limits.pause = configuration.retryPause
         // an event that the feed can never accept does not stop the source: it is reported as refused, and later passes
         // read its item again

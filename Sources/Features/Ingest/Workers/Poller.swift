@@ -30,7 +30,7 @@ package final class Poller: LeasedWorker {
         package var renewInterval = SourceStore.renewSeconds
         /// The number of attempts to ingest a batch while the feed has no capacity. After these attempts, the source
         /// releases its place.
-        package var timeout = 5
+        package var attemptsWhileOverloaded = 5
         /// The pause before the second attempt, in seconds. Each later pause is twice as long.
         package var retryPause = 0.5
         /// The limits of a push. A page can have as many bytes as a push. It can have more items.

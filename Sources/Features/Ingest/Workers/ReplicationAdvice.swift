@@ -144,8 +144,8 @@ struct ReplicationAdvice {
         return SourceFailure(
             correction
                 + "Publication '\(settings.publication)' or a table in it was changed while this source followed it: "
-                + "\(SourceStoreMessages.sentence(reason)) Changes since then may not be in the log, also if the publication "
-                + "was corrected. \(Self.reimport)."
+                + "\(SourceStoreMessages.sentence(reason)) Changes since then may not be in the log, even if the "
+                + "publication was corrected. \(Self.reimport)."
         )
     }
 

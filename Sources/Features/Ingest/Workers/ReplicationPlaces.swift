@@ -86,7 +86,7 @@ package final class ReplicationPlaces: WorkPlaces {
             let left = waiting.values.reduce(0) { $0 + $1.count }
             if left > 0 {
                 requestPlaces(of: nil, left, &state.running)
-                askForExcess(left, waiting: Set(waiting.filter { !$0.value.isEmpty }.keys), &state.running)
+                requestExcessPlaces(left, waiting: Set(waiting.filter { !$0.value.isEmpty }.keys), &state.running)
             }
             return (taken, left > 0)
         }
@@ -103,7 +103,7 @@ package final class ReplicationPlaces: WorkPlaces {
 
     /// If an organization has more than an equal share of the places, marks some of its sources. These sources release
     /// their places before their turns end.
-    private func askForExcess(_ count: Int, waiting: Set<UUID>, _ running: inout [SourceKey: Work]) {
+    private func requestExcessPlaces(_ count: Int, waiting: Set<UUID>, _ running: inout [SourceKey: Work]) {
         let held = Dictionary(grouping: running, by: \.key.organization)
         let share = max(1, configuration.places / max(1, waiting.union(held.keys).count))
         var remaining = count - running.values.count { $0.yields }

@@ -181,8 +181,8 @@ struct SlotInspection {
                 "Slot '\(settings.slot)' was created with two_phase, so the server sends prepared transactions before "
                     + "their commit, which Sluice does not read. In the source's database run: "
                     + "SELECT pg_drop_replication_slot('\(settings.slot)'); "
-                    + "SELECT pg_create_logical_replication_slot('\(settings.slot)', 'pgoutput'). Import the tables "
-                    + "after it. If the source has run before, also run it with \"from\": null "
+                    + "SELECT pg_create_logical_replication_slot('\(settings.slot)', 'pgoutput'). Then import the "
+                    + "tables. If the source has run before, then also run the source with \"from\": null "
                     + "(sluice sources run --from-beginning)."
             )
         }
@@ -206,7 +206,7 @@ struct SlotInspection {
         guard level == "logical" else {
             throw SourceFailure(
                 "The server's wal_level is '\(level)'. "
-                    + "In the source's database run: ALTER SYSTEM SET wal_level = logical. Restart the server after it."
+                    + "In the source's database run: ALTER SYSTEM SET wal_level = logical. Then restart the server."
             )
         }
         return Server(
@@ -753,7 +753,7 @@ private struct TableFinding {
     func checkColumns(_ table: FollowedTable) throws(SourceFailure) {
         let renamings = table.renamings(of: columns)
         let names = Set<ByteExactString>(columns.map { renamings[$0] ?? $0 })
-        for (role, column) in table.wanted where !names.contains(column) {
+        for (role, column) in table.namedColumns where !names.contains(column) {
             throw SourceFailure(
                 "Table \(table.name) has no column '\(column)', which the settings name in '\(role)'. Correct the "
                     + "settings. If the column was renamed, add its old name to the table's 'renamed', for earlier "
@@ -761,7 +761,7 @@ private struct TableFinding {
             )
         }
         let generated = Set<ByteExactString>(generated.map { renamings[$0] ?? $0 })
-        for (role, column) in table.wanted where generated.contains(column) {
+        for (role, column) in table.namedColumns where generated.contains(column) {
             throw SourceFailure(
                 "Column '\(column)' of table \(table.name), which the settings name in '\(role)', is generated, and "
                     + "generated columns are not published. Remove it from the settings."
@@ -769,7 +769,7 @@ private struct TableFinding {
         }
         if let published {
             let published = Set(published.map { renamings[$0] ?? $0 })
-            for (role, column) in table.wanted where !published.contains(column) {
+            for (role, column) in table.namedColumns where !published.contains(column) {
                 throw SourceFailure(
                     "The publication omits column '\(column)' of table \(table.name), which the settings name in "
                         + "'\(role)'. Add it to the publication's column list (ALTER PUBLICATION … SET TABLE), or "

@@ -32,7 +32,7 @@ struct OperationEndpoints: Sendable {
         _ = try URLQuery(of: exchange)
         let organization = try await organization(exchange)
         let draft = try await draft(exchange, isPreview: false)
-        let actor = exchange.operatorToken?.name ?? OperatorToken.usualName
+        let actor = exchange.operatorToken?.name ?? OperatorToken.defaultName
         guard let made = try await operations.make(draft, in: organization, by: actor) else { throw Refusal.notFound }
         exchange.act?.record("operation", made.id)
         return Answer(.accepted, made)
@@ -112,7 +112,7 @@ struct BulkEndpoints: Sendable {
     ///
     /// A device id is recorded only together with the user's id, because an erasure finds the user's entries in the
     /// audit log by the user's id.
-    func looked(_ exchange: Exchange) throws(Problem) -> AuditTarget {
+    func auditTarget(_ exchange: Exchange) throws(Problem) -> AuditTarget {
         let query = try URLQuery(of: exchange, allowing: Self.listQuery)
         var target = AuditTarget()
         target.user = try query.uuid("user_id")

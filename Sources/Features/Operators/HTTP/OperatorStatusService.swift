@@ -73,13 +73,13 @@ final class OperatorStatusService: Service {
             return Array(listeners.all.values)
         }
         for listener in left { listener.finish() }
-        store.notifier.operatorChanges.want(false)
+        store.notifier.operatorChanges.setCollecting(false)
     }
 
     private func tick() async {
         var ticks = 0
         while !Task.isCancelled {
-            if ticks.isMultiple(of: Self.oldestTicks) { await lookAtOldest() }
+            if ticks.isMultiple(of: Self.oldestTicks) { await readOldest() }
             sample()
             if isListenedTo {
                 publishChanges()
@@ -102,7 +102,7 @@ final class OperatorStatusService: Service {
     }
 
     /// Reads the oldest waiting mutation, once for each point of the history.
-    private func lookAtOldest() async {
+    private func readOldest() async {
         let state = try? await reader.state()
         let age = state.map { state in
             state.oldest.map { max(0, Double(state.at.microseconds - $0.acceptedAt.microseconds) / 1_000_000) } ?? 0
@@ -128,7 +128,7 @@ final class OperatorStatusService: Service {
         }
         guard isTaken else { return nil }
         connected.increment()
-        store.notifier.operatorChanges.want(true)
+        store.notifier.operatorChanges.setCollecting(true)
         continuation.onTermination = { [weak self] _ in self?.leave(id) }
         return (stream, { continuation.finish() })
     }
@@ -139,7 +139,7 @@ final class OperatorStatusService: Service {
             listeners.all[id] = nil
             return listeners.all.isEmpty
         }
-        if isLast { store.notifier.operatorChanges.want(false) }
+        if isLast { store.notifier.operatorChanges.setCollecting(false) }
     }
 
     private func publish(_ frame: [UInt8]) {

@@ -16,8 +16,8 @@ package struct Explanation: Sendable {
     package let findings: [Finding]
 
     package init(of snapshot: UserSnapshot) {
-        var findings = Self.organization(snapshot) + Self.standing(snapshot)
-        if snapshot.standing == .itself {
+        var findings = Self.organization(snapshot) + Self.access(snapshot)
+        if snapshot.access == .itself {
             if let question = snapshot.mutation { findings += Self.mutation(question, snapshot) }
             if let question = snapshot.entity { findings.append(question.finding) }
             findings += Self.lane(snapshot)
@@ -53,8 +53,8 @@ package struct Explanation: Sendable {
         }
     }
 
-    private static func standing(_ snapshot: UserSnapshot) -> [Finding] {
-        switch snapshot.standing {
+    private static func access(_ snapshot: UserSnapshot) -> [Finding] {
+        switch snapshot.access {
         case .itself where !snapshot.isLetIn:
             [
                 Finding(

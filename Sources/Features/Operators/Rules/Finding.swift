@@ -84,7 +84,7 @@ package struct Finding: Sendable, Hashable {
 /// The facts for an explanation of a user, as of one moment.
 package struct UserSnapshot: Sendable {
     /// The access of the user: whether requests of the user are served.
-    package enum Standing: Sendable, Hashable {
+    package enum Access: Sendable, Hashable {
         case itself
         /// The user was joined into another user, who now has all data.
         case part(of: UUID)
@@ -127,7 +127,7 @@ package struct UserSnapshot: Sendable {
     }
 
     package var organization: OrganizationStatus
-    package var standing: Standing
+    package var access: Access
     /// Whether the organization has a record of the user.
     package var isKnown: Bool
     /// Whether the user's requests are accepted: either an operator provisioned the user, or the organization does not
@@ -144,7 +144,7 @@ package struct UserSnapshot: Sendable {
 
     package init(
         organization: OrganizationStatus,
-        standing: Standing,
+        access: Access,
         isKnown: Bool,
         backlog: Backlog = Backlog(),
         lane: LaneState? = nil,
@@ -153,7 +153,7 @@ package struct UserSnapshot: Sendable {
         now: Timestamp
     ) {
         self.organization = organization
-        self.standing = standing
+        self.access = access
         self.isKnown = isKnown
         self.backlog = backlog
         self.lane = lane

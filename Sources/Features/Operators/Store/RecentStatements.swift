@@ -13,23 +13,23 @@ enum RecentStatements {
 
     /// SQL: whether the filter permits at least one of the given statuses. The condition is the same for all rows. If
     /// it is false, PostgreSQL does not execute this part of the query.
-    private static func wants(_ statuses: String) -> String {
+    private static func permitsAny(_ statuses: String) -> String {
         "(cardinality(:statuses::text[]) = 0 OR :statuses::text[] && '{\(statuses)}')"
     }
 
     /// SQL: the condition that a row `m` belongs to one part of the list and follows the cursor. PostgreSQL finds these
     /// rows by the index on the part's time.
-    private static func rows(_ moment: String, _ condition: String, wants statuses: String) -> String {
+    private static func rows(_ moment: String, _ condition: String, permitting statuses: String) -> String {
         """
         m.organization_id = :organization AND (\(moment), m.user_id, m.id) < (:at, :user, :id)
-                AND \(condition) AND \(wants(statuses))
+                AND \(condition) AND \(permitsAny(statuses))
         """
     }
 
     /// The separate bound on `synced_at` is required. Without it, the planner would not use the index by time for the
     /// order, because this index has no further column.
-    private static let final = rows("m.synced_at", "m.synced_at <= :at", wants: "succeeded,discarded")
-    private static let stuck = rows("m.stuck_at", StuckRows.areInTime("m"), wants: "failed,conflict")
+    private static let final = rows("m.synced_at", "m.synced_at <= :at", permitting: "succeeded,discarded")
+    private static let stuck = rows("m.stuck_at", StuckRows.areInTime("m"), permitting: "failed,conflict")
 
     private static func order(_ moment: String) -> String { "\(moment) DESC, m.user_id DESC, m.id DESC" }
 
@@ -82,7 +82,7 @@ enum RecentStatements {
         (
                     SELECT * FROM mutations x
                     WHERE x.organization_id = :organization AND x.synced_at IS NULL
-                        AND \(wants("pending,blocked,in_flight"))
+                        AND \(permitsAny("pending,blocked,in_flight"))
                     ORDER BY x.user_id, x.position
                     LIMIT :scan
                 )

@@ -25,15 +25,15 @@ package struct UserExplainer: Sendable {
         entity: EntityKey? = nil
     ) async throws(Problem) -> Explanation {
         let lane = LaneKey(organization: organization.id, user: user)
-        let standing = try await standing(of: lane)
+        let access = try await access(of: lane)
         var snapshot = UserSnapshot(
             organization: organization.status,
-            standing: standing,
+            access: access,
             isKnown: true,
             device: device,
             now: now()
         )
-        guard standing == .itself else { return Explanation(of: snapshot) }
+        guard access == .itself else { return Explanation(of: snapshot) }
         snapshot.backlog = try await backlog.backlog(organization: lane.organization, user: user)
         do {
             let key = Parameters(of: lane)
@@ -53,8 +53,8 @@ package struct UserExplainer: Sendable {
         return Explanation(of: snapshot)
     }
 
-    private func standing(of lane: LaneKey) async throws(Problem) -> UserSnapshot.Standing {
-        switch try await catalog.entry(lane.organization).joins.standing(of: lane.user, at: now()) {
+    private func access(of lane: LaneKey) async throws(Problem) -> UserSnapshot.Access {
+        switch try await catalog.entry(lane.organization).joins.state(of: lane.user, at: now()) {
         case .part(let target): return .part(of: target)
         case .closed: return .joining
         case .itself: return try await catalog.isErased(lane) ? .erased : .itself
@@ -129,7 +129,7 @@ package struct UserExplainer: Sendable {
         "explain_is_known",
         ["organization", "user"],
         """
-        SELECT \(KnownUsers.stand(":user")) AS is_known, \(KnownUsers.stand(":user", in: ["users"])) AS is_let_in
+        SELECT \(KnownUsers.isListed(":user")) AS is_known, \(KnownUsers.isListed(":user", in: ["users"])) AS is_let_in
         """
     )
 }

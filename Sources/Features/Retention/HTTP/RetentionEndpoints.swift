@@ -42,7 +42,7 @@ struct RetentionEndpoints: Sendable {
     /// Requests a run; the first free replica starts it.
     func runNow(_ exchange: Exchange) async throws -> Answer {
         _ = try URLQuery(of: exchange)
-        try await store.retention.ask()
+        try await store.retention.requestRun()
         return Answer(.accepted, json: json(try await store.retentionStatus()) { _ in })
     }
 

@@ -39,7 +39,7 @@ enum RetentionStatements {
         """
     )
 
-    static let ask = Statement(
+    static let requestRun = Statement(
         "retention_ask",
         ["now"],
         "UPDATE retention_runs AS r SET due_at = :now WHERE r.name = 'retention'"

@@ -78,8 +78,8 @@ package struct RetentionStore: Sendable {
     }
 
     /// Requests an immediate run, on any replica.
-    package func ask() async throws(Problem) {
-        let query = RetentionStatements.ask(now: now())
+    package func requestRun() async throws(Problem) {
+        let query = RetentionStatements.requestRun(now: now())
         try await failure.reporting("request a run of retention") {
             _ = try await pool.run([query])
         }

@@ -39,9 +39,9 @@ struct AddUserCommand: AsyncParsableCommand {
                 --organization 0192f0c1-2345-7abc-8def-0123456789ab
 
             Required only for organizations whose setting `provisioning` (PUT /admin/organizations/{id}) is \
-            `explicit`; others register a user with the first request. Add the user before or after the first token is \
-            issued. If the issuer's tokens may contain users' UUIDs (SLUICE_JWT_USER_IDS), a subject in the form of a \
-            UUID is the user's id. Prints the user's UUID; with --json, the user.
+            `explicit`; others register a user with the first request. The user can be added before or after the first \
+            token is issued. If the issuer's tokens may contain users' UUIDs (SLUICE_JWT_USER_IDS), a subject in the \
+            form of a UUID is the user's id. Prints the user's UUID; with --json, the user.
             """
                 + HelpText.exitCodes([
                     1: HelpText.failure("The organization does not exist", "the user was erased"),
@@ -165,7 +165,7 @@ struct ExportUserCommand: AsyncParsableCommand {
                 --organization 0192f0c1-2345-7abc-8def-0123456789ab > ada.ndjson
 
             For a person's request for their data. Encrypted values are decrypted: protect the output accordingly. The \
-            last line has the kind "end"; if it is missing, the export was interrupted. The output is JSON, also \
+            last line has the kind "end"; if it is missing, the export was interrupted. The output is JSON, even \
             without --json.
             """
                 + HelpText.exitCodes([

@@ -53,7 +53,7 @@ struct ExportedRows: Sendable {
         tables.flatMap { table in
             if case .scan(_, let statement, _) = table.export { return [statement] }
             return ExportedRows(table).map { [$0.first, $0.next] } ?? []
-        } + [entities, standing]
+        } + [entities, joinFacts]
     }
 
     /// The documents that the user owns or wrote last, by keys that an ``EntityScan`` found.
@@ -79,7 +79,7 @@ struct ExportedRows: Sendable {
 
     /// Returns whether any data of the user are stored, the user into whom this user was joined, and the users who were
     /// joined into this user.
-    static let standing = Statement(
+    static let joinFacts = Statement(
         "export_standing",
         ["organization", "user"],
         """

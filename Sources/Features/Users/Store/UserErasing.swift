@@ -108,7 +108,7 @@ package struct UserErasing: Sendable {
     package func continueAny() async throws(Problem) -> Bool {
         guard let erasure = try await claim(asks: true, excluding: []) else { return false }
         let remaining = try await eraseHere(erasure)
-        if remaining.state == .telling { _ = try await askUpstream(remaining) }
+        if remaining.state == .telling { _ = try await sendToUpstream(remaining) }
         return true
     }
 
@@ -154,7 +154,7 @@ package struct UserErasing: Sendable {
     /// Sends a claimed erasure to the upstream.
     ///
     /// - Returns: whether the upstream has accepted the erasure.
-    func askUpstream(_ erasure: UserErasureRow) async throws(Problem) -> Bool {
+    func sendToUpstream(_ erasure: UserErasureRow) async throws(Problem) -> Bool {
         do {
             return try await publish(erasure).state == .done
         } catch {

@@ -38,23 +38,23 @@ package struct UserExport: Sendable {
     /// - Throws: `not_found`, with the target, if the user was joined into another user.
     package func isKnown(_ user: LaneKey) async throws(Problem) -> Bool {
         guard !Writer.isReserved(user.user) else { return false }
-        let standing: Standing
+        let facts: JoinFacts
         do {
-            standing = try await self.standing(of: user)
-            if standing.target == nil, !standing.isKnown {
+            facts = try await joinFacts(of: user)
+            if facts.target == nil, !facts.isKnown {
                 return try await UserReferences.exist(of: user, pool)
             }
         } catch {
             throw failure.problem(error, doing: "look up a user")
         }
-        if let target = standing.target {
+        if let target = facts.target {
             throw Problem(.notFound, "The user is merged into \(target.lowercased), which has all of the data.")
         }
         return true
     }
 
     /// Whether a user is known, and the joins of the user.
-    private struct Standing {
+    private struct JoinFacts {
         /// The user into whom this user was joined.
         let target: UUID?
         let isKnown: Bool
@@ -62,10 +62,10 @@ package struct UserExport: Sendable {
         let joined: [UUID]
     }
 
-    private func standing(of user: LaneKey) async throws -> Standing {
-        let rows = try await pool.runByIndex(ExportedRows.standing(organization: user.organization, user: user.user))
+    private func joinFacts(of user: LaneKey) async throws -> JoinFacts {
+        let rows = try await pool.runByIndex(ExportedRows.joinFacts(organization: user.organization, user: user.user))
         return try rows.read { row in
-            Standing(
+            JoinFacts(
                 target: try row.read("into_id"),
                 isKnown: try row.read("is_known"),
                 joined: try row.read("joined")
@@ -186,7 +186,7 @@ package struct UserExport: Sendable {
     ) async throws {
         var pending = lines
         // rows that were written before a join contain the id of the joined user, not of the target
-        let names = try await [user.user] + standing(of: user).joined
+        let names = try await [user.user] + joinFacts(of: user).joined
         try await scan.run(pool, of: user.organization, naming: names) { found in
             for start in stride(from: 0, to: found.count, by: Self.named) {
                 let part = found[start..<min(start + Self.named, found.count)]

@@ -63,7 +63,7 @@ package final class ErasureService: LeasedWorker {
 
     /// Notifies the upstream. If this fails, the organization's upstream is not notified again before the next search.
     package func work(on erasure: UserErasureRow) async throws(Problem) -> Bool {
-        let isTaken = try await erasing.askUpstream(erasure)
+        let isTaken = try await erasing.sendToUpstream(erasure)
         if !isTaken { failures.withLock { $0[erasure.organization] = .now } }
         return true
     }

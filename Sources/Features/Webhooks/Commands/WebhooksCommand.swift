@@ -103,7 +103,7 @@ struct ListenCommand: AsyncParsableCommand {
     var key: [String] = []
 
     @Option(help: ArgumentHelp("Maximum age of a webhook, 0 to 86400.", valueName: "seconds"))
-    var tolerance = WebhookVerifier.usualTolerance
+    var tolerance = WebhookVerifier.defaultTolerance
 
     @Option(help: ArgumentHelp("Status of responses to valid webhooks, 200 to 599.", valueName: "status"))
     var answer = 204

@@ -15,7 +15,7 @@ package struct Answer: Sendable {
     package var contentType = "application/json"
     package var headers = HTTPFields()
     /// The user's remaining quota after a push.
-    package var standing: QuotaStatus?
+    package var quotaStatus: QuotaStatus?
     /// Takes over the connection after the head. If it is set, ``body`` is ignored.
     package var successor: SocketHandover.Successor?
     /// Writes a body whose length is not known in advance. If it is set, ``body`` is ignored.

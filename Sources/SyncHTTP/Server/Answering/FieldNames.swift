@@ -64,14 +64,14 @@ package enum BrowserRules {
     ///
     /// - Parameter path: the path of the request.
     static func mark(_ answer: inout Answer, at path: String) {
-        let isConsole = stands(path, under: "/console")
-        guard isConsole || stands(path, under: "/admin") else { return }
+        let isConsole = isPath(path, under: "/console")
+        guard isConsole || isPath(path, under: "/admin") else { return }
         if answer.headers[.cacheControl] == nil { answer.headers[.cacheControl] = "no-store" }
         if answer.headers[.xContentTypeOptions] == nil { answer.headers[.xContentTypeOptions] = "nosniff" }
         if isConsole { answer.headers[.contentSecurityPolicy] = policy }
     }
 
-    private static func stands(_ path: String, under root: String) -> Bool {
+    private static func isPath(_ path: String, under root: String) -> Bool {
         path == root || path.hasPrefix(root + "/")
     }
 }

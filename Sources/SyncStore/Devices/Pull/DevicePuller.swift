@@ -113,7 +113,7 @@ package struct DevicePuller: Sendable {
             types[$0].map { $0.idSpace != .device } ?? false
         }
         guard let other else { return }
-        let detail = "'\(other)' is an entity type without device ids, so it has no numbers"
+        let detail = "entities of type '\(other)' have no local ids on devices, so this type has no counter"
         let pointer = PullRequest.pointer(toCounterOf: other)
         throw Problem(.invalidRequest, pointer: pointer, rule: Rule.entityType, detail)
     }
@@ -133,16 +133,16 @@ package struct DevicePuller: Sendable {
         let others = [UnconfirmedAssignments.find(of: call.device)]
         let (reading, found) = try await feed.read(call.feed, after: cursor, excluding: others)
         let known = try found.first.map(UnconfirmedAssignments.known) ?? UnconfirmedAssignments.Known(pages: [])
-        var standing = known.standing(of: base)
+        var state = known.state(of: base)
         switch reading {
         case .expired(let isOfThisEpoch):
             // a device keeps its local ids even if it reads the feed again from the beginning
-            if isOfThisEpoch { _ = try await confirm(standing, base, call.device) }
+            if isOfThisEpoch { _ = try await confirm(state, base, call.device) }
             throw expired(call.device)
         case .page(let page):
-            let isConfirming = standing == .outstanding
-            standing = try await confirm(standing, base, call.device)
-            if standing == .lost { throw expired(call.device) }
+            let isConfirming = state == .outstanding
+            state = try await confirm(state, base, call.device)
+            if state == .lost { throw expired(call.device) }
             return try await view(page, call, base, isConfirming ? .confirmed(base) : known)
         }
     }
@@ -152,11 +152,11 @@ package struct DevicePuller: Sendable {
     }
 
     private func confirm(
-        _ standing: PageState,
+        _ state: PageState,
         _ page: Int64,
         _ device: DeviceKey
     ) async throws -> PageState {
-        guard standing == .outstanding else { return standing }
+        guard state == .outstanding else { return state }
         return try await pages.confirm(page, of: device)
     }
 
@@ -265,7 +265,7 @@ package struct DevicePuller: Sendable {
                 let parameters = planner.numbered(Parameters(of: device), part)
                 for var row in try await pool.run([Query(PullStatements.numbers, parameters)])[0] {
                     let places: [Int64] = try row.read("places") ?? []
-                    planner.know(
+                    planner.addLocalIDs(
                         try row.read("local_ids", as: [Int64]?.self) ?? [],
                         at: places.map { $0 + Int64(start) }
                     )
@@ -274,28 +274,28 @@ package struct DevicePuller: Sendable {
             numbers.record(planner.known)
             cache.trim()
         }
-        planner.want()
+        planner.chooseAssignees()
         let open = planner.open
         guard !open.isEmpty else { return }
-        let counts = open.map { Int64($0.wanted > 0 ? $0.wanted + FreeNumbers.slack : 0) }
+        let counts = open.map { Int64($0.count > 0 ? $0.count + FreeLocalIDs.slack : 0) }
         var parameters = Parameters(of: device, open.map(\.type))
         parameters.add(open.map(\.base))
         parameters.add(counts)
         let rows = try await pool.run([Query(PullStatements.taken, parameters)])[0]
-        var free: [ByteExactString: FreeNumbers] = [:]
+        var free: [ByteExactString: FreeLocalIDs] = [:]
         for var row in rows {
             let type: String = try row.read("entity_type")
             guard let place = open.firstIndex(where: { $0.type == type }) else { continue }
             let highest: Int64? = try row.read("highest")
             let taken: [Int64] = try row.read("taken")
-            free[type] = FreeNumbers(
+            free[type] = FreeLocalIDs(
                 from: open[place].base,
                 taken: taken,
                 isWhole: taken.count < counts[place],
                 highest: highest
             )
         }
-        try planner.assign(free, planner.isWanting ? try await rivals() : UnconfirmedPages())
+        try planner.assign(free, planner.hasAssignees ? try await rivals() : UnconfirmedPages())
     }
 }
 

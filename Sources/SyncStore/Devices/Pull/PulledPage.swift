@@ -86,9 +86,9 @@ struct PulledPage: Sendable {
 
         /// Passes the highest known local id on the page to the planner.
         func apply(_ planner: inout PullPlanner) {
-            if let shown { planner.show(shown, of: name) }
+            if let shown { planner.recordLocalID(shown, of: name) }
             for relation in relations {
-                if let shown = relation.shown { planner.show(shown, of: relation.entityType) }
+                if let shown = relation.shown { planner.recordLocalID(shown, of: relation.entityType) }
             }
         }
     }

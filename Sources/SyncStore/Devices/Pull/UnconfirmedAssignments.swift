@@ -24,7 +24,7 @@ struct UnconfirmedAssignments: Sendable {
         var nextNumber: Int64 { (pages.map(\.page).max() ?? 0) + 1 }
         var areOutstanding: Bool { pages.contains { $0.isOutstanding } }
 
-        func standing(of page: Int64) -> PageState { PageState(of: page, among: pages) }
+        func state(of page: Int64) -> PageState { PageState(of: page, among: pages) }
 
         /// Returns the state after a page was confirmed.
         static func confirmed(_ page: Int64) -> Known { Known(pages: [(page, false)]) }
@@ -61,8 +61,8 @@ struct UnconfirmedAssignments: Sendable {
                     device: device.id
                 )
             )
-            let standing = PageState(of: page, among: try Self.pages(locked))
-            guard standing == .outstanding else { return standing }
+            let state = PageState(of: page, among: try Self.pages(locked))
+            guard state == .outstanding else { return state }
             let given = try Self.count(of: page, locked)
             for start in stride(from: 1, through: given, by: Self.confirmedAtOnce) {
                 let end = min(given, start + Self.confirmedAtOnce - 1)
@@ -71,7 +71,7 @@ struct UnconfirmedAssignments: Sendable {
                 if taken <= end - start { _ = try await connection.run(Query(PullStatements.confirmSecond, part)) }
             }
             _ = try await connection.run([Query(PullStatements.mark, key), Query(PullStatements.dropOthers, key)])
-            return standing
+            return state
         }
     }
 

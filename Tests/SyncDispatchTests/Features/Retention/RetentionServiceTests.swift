@@ -115,7 +115,7 @@ import Testing
         try await waitUntil("retention has run") { service.state.finishedAt != nil }
         try await phone.push([phone.create()])
         gateway.clock.advance(seconds: 60)
-        try await gateway.store.retention.ask()
+        try await gateway.store.retention.requestRun()
         try await waitUntil("retention has run again") { service.state.finishedAt == gateway.clock.now }
         await group.triggerGracefulShutdown()
         try await running

@@ -11,7 +11,7 @@ import Testing
     private static let soon = now.adding(seconds: 30)
 
     private static func snapshot(_ change: (inout UserSnapshot) -> Void = { _ in }) -> UserSnapshot {
-        var snapshot = UserSnapshot(organization: .active, standing: .itself, isKnown: true, now: now)
+        var snapshot = UserSnapshot(organization: .active, access: .itself, isKnown: true, now: now)
         snapshot.backlog.devices = [Backlog.Device(id: Sample.device, acceptedSequence: 9, lastSeenAt: now)]
         change(&snapshot)
         return snapshot
@@ -77,10 +77,10 @@ import Testing
 
     @Test func `reports only the reason why a user is not served`() {
         let target = UUID()
-        #expect(Self.codes { $0.standing = .erased } == [.userErased])
-        #expect(Self.codes { $0.standing = .joining } == [.userJoining])
-        #expect(Self.codes { $0.standing = .part(of: target) } == [.userJoined])
-        let sentence = try? Self.finding(.userJoined) { $0.standing = .part(of: target) }.sentence
+        #expect(Self.codes { $0.access = .erased } == [.userErased])
+        #expect(Self.codes { $0.access = .joining } == [.userJoining])
+        #expect(Self.codes { $0.access = .part(of: target) } == [.userJoined])
+        let sentence = try? Self.finding(.userJoined) { $0.access = .part(of: target) }.sentence
         #expect(sentence?.contains(target.lowercased) == true)
         #expect(Self.codes { $0.organization = .suspended }.first == .organizationSuspended)
         #expect(Self.codes { $0.organization = .purging }.first == .organizationPurging)

@@ -464,7 +464,7 @@ import Testing
         let status = try await two.store.retentionStatus()
         #expect(status.runningSince == nil && status.finishedAt == two.clock.now)
         #expect(try await two.store.retention.claim(owner: UUID(), interval: 3_600) == nil)
-        try await two.store.retention.ask()
+        try await two.store.retention.requestRun()
         #expect(try await two.store.retention.claim(owner: UUID(), interval: 3_600) != nil)
     }
 

@@ -38,7 +38,7 @@ import Testing
             (ErasureStatements.claim, "\(organization), \(hash), now(), now()"),
             (ErasedUsers.statement, "ARRAY[\(organization)]::uuid[], now() - interval '10 minutes'"),
             (ErasedUsers.lookUp, "\(organization), \(hash)"),
-            (ExportedRows.standing, lane), (ExportedRows.entities, "\(organization), \(keys), '\(one.user)'"),
+            (ExportedRows.joinFacts, lane), (ExportedRows.entities, "\(organization), \(keys), '\(one.user)'"),
         ]
         let users = "ARRAY['\(one.user)']::uuid[]"
         let rows = ErasedRows(Gateway.tables)

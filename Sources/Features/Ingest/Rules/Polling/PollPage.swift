@@ -127,9 +127,9 @@ enum LinkHeader {
             let target = Self.text(rest[..<end])
             rest = rest[rest.index(after: end)...]
             // if a link has several `rel` parameters, only the first is used; a link with an `anchor` does not start at
-            // the response, but at another resource (`isOfAnother`)
+            // the response, but at another resource (`hasOtherContext`)
             var relations: String?
-            var isOfAnother = false
+            var hasOtherContext = false
             while true {
                 skip(Self.isSpace)
                 guard take(";") else { break }
@@ -137,12 +137,12 @@ enum LinkHeader {
                 guard let (name, value) = parameter() else { break }
                 switch name.lowercased() {
                 case "rel": relations = relations ?? value
-                case "anchor": isOfAnother = true
+                case "anchor": hasOtherContext = true
                 default: break
                 }
             }
             let names = relations?.replacing("\t", with: " ").split(separator: " ") ?? []
-            return (target, !isOfAnother && names.contains { $0.lowercased() == "next" })
+            return (target, !hasOtherContext && names.contains { $0.lowercased() == "next" })
         }
 
         private mutating func parameter() -> (name: String, value: String)? {

@@ -283,10 +283,10 @@ extension PollState {
     ///
     /// After five failures, a pass in progress begins again.
     package func afterFailures(_ count: Int) -> PollState? {
-        pass != nil && count >= Self.timeout ? restarted : nil
+        pass != nil && count >= Self.failuresUntilRestart ? restarted : nil
     }
 
-    private static let timeout = 5
+    private static let failuresUntilRestart = 5
 
     /// The state without the pass in progress.
     var restarted: PollState {

@@ -116,15 +116,15 @@ package struct FollowedTable: TableObject, Hashable {
     }
 
     /// The columns that the settings name, each with its role.
-    package var wanted: [(role: String, column: String)] {
-        var wanted = ids.map { ("id", $0) }
+    package var namedColumns: [(role: String, column: String)] {
+        var found = ids.map { ("id", $0) }
         for (role, column) in [
             ("owner", owner), ("version", version), ("causing_key", causingKey), ("deleted_at", deletedAt),
         ] {
-            if let column { wanted.append((role, column)) }
+            if let column { found.append((role, column)) }
         }
-        if case .named(let members) = columns { wanted += members.map { ("columns", $0.column) } }
-        return wanted
+        if case .named(let members) = columns { found += members.map { ("columns", $0.column) } }
+        return found
     }
 }
 

@@ -87,10 +87,10 @@ package struct LogReader: Sendable {
             return []
         }
         if last.position != position { last = (position, 0) }
-        let names = (0..<TableReader.eventLimit).map { name(position, last.count + $0) }
+        let eventIDs = (0..<TableReader.eventLimit).map { eventID(position, last.count + $0) }
         let version = base.addingReportingOverflow(Int64(clamping: position))
         let place = TableReader.Place(
-            names: names,
+            eventIDs: eventIDs,
             version: version.overflow ? .max : version.partialValue,
             committedAt: committedAt
         )
@@ -126,7 +126,7 @@ package struct LogReader: Sendable {
     ///
     /// The id contains the time of the commit, because a server that was reset writes other changes at the same
     /// positions.
-    private func name(_ position: UInt64, _ count: Int) -> String {
+    private func eventID(_ position: UInt64, _ count: Int) -> String {
         let halves = [position >> 32, position & 0xffff_ffff].map { String($0, radix: 16, uppercase: true) }
         return "\(halves.joined(separator: "/")):\(count):\(committedAt.microseconds)"
     }

@@ -8,7 +8,7 @@ struct TableReader: Sendable {
         /// The ids for the change's events. If an update changes the row's id, there are two events: the deletion of
         /// the entity with the old id gets the first id, and the other event gets the second. All other changes have
         /// one event, which gets the first id.
-        let names: [String]
+        let eventIDs: [String]
         /// The version of the row. It is used only if the table has no column with versions.
         let version: Int64
         let committedAt: Timestamp
@@ -36,7 +36,7 @@ struct TableReader: Sendable {
         }
         var places: [ByteExactString: Int] = [:]
         for (index, column) in columns.enumerated() where places[column.name] == nil { places[column.name] = index }
-        for (role, column) in table.wanted where places[column] == nil {
+        for (role, column) in table.namedColumns where places[column] == nil {
             throw Self.lack(of: column, as: role, table, announced)
         }
         let place = { (name: String?) -> Int? in name.flatMap { places[$0] } }
@@ -54,18 +54,21 @@ struct TableReader: Sendable {
         if let lacking = ids.first(where: { !columns[$0].isKey }) {
             let reason = "its replica identity does not contain '\(columns[lacking].name)'"
             let past =
-                "remove the table from the settings until these are read, or recreate the slot, and import the table"
+                "either remove the table from the settings until those parts are read, or recreate the slot. Then "
+                + "import the table"
             throw SourceFailure(Self.advice(table, reason, past))
         }
         if let version, ![20, 21, 23, 26, 1700].contains(columns[version].type) {
             throw SourceFailure(
                 "Column '\(columns[version].name)' of table \(table.name) is its version, but not a whole number. "
-                    + "Choose another column, or omit version: then the position of a change in the log is its version."
+                    + "Choose another column, or omit version: then the version of a change is its position in the log."
             )
         }
         if table.causingKey != nil, !includesOldRows {
             let reason = "otherwise the log does not show whether this change or an earlier one wrote its causing_key"
-            throw SourceFailure(Self.advice(table, reason, "omit causing_key in the settings until these are read"))
+            throw SourceFailure(
+                Self.advice(table, reason, "omit causing_key in the settings until those parts are read")
+            )
         }
     }
 
@@ -90,8 +93,9 @@ struct TableReader: Sendable {
         return SourceFailure(
             """
             Table \(table.name) has no column '\(column)', which the settings name in '\(role)', at this position of \
-            the log. If the column had another name at that time, add that name to the table's 'renamed', or use it. \
-            Otherwise the publication omits the column, or it was dropped: correct the publication or the settings. \
+            the log. If the column has another name at this position, add the other name to the table's 'renamed', or \
+            write it in the settings instead of '\(column)'. Otherwise the publication omits the column, or it was \
+            dropped: correct the publication or the settings. \
             The table has \(names)\
             \(announced.count > listedColumns ? " and others" : "").
             """
@@ -114,7 +118,7 @@ struct TableReader: Sendable {
         _ limits: IntakeLimits
     ) -> [LoggedEvent] {
         guard new.count == types.count, old.map({ $0.count == types.count }) ?? true else {
-            return [logged(Self.damaged(place.names[0]))]
+            return [logged(Self.damaged(place.eventIDs[0]))]
         }
         var row = new
         for (index, value) in new.enumerated() where value == .unchanged {
@@ -126,31 +130,31 @@ struct TableReader: Sendable {
             !isSameEntity(old, row, at: place, limits)
         {
             gone = logged(
-                deletion(of: old, at: place, name: place.names[0], limits),
+                deletion(of: old, at: place, eventID: place.eventIDs[0], limits),
                 includesOldRows ? .departure(Self.hash(old)) : nil
             )
         }
         let step = step(old, row, arrives: isInsertion || gone != nil)
-        let name = place.names[gone == nil ? 0 : 1]
+        let eventID = place.eventIDs[gone == nil ? 0 : 1]
         guard !isDeleted(row) else {
-            return (gone.map { [$0] } ?? []) + [logged(deletion(of: row, at: place, name: name, limits), step)]
+            return (gone.map { [$0] } ?? []) + [logged(deletion(of: row, at: place, eventID: eventID, limits), step)]
         }
         let key = key(of: row, before: old, &freshKeys)
         let isWhole = !members.contains { row[$0.column] == .unchanged }
-        let text = event(row, at: place, name: name, isWhole ? .upsert : .patch) { writer in
+        let text = event(row, at: place, eventID: eventID, isWhole ? .upsert : .patch) { writer in
             writer.name("document")
             writeDocument(row, to: &writer)
             if let owner, case .text(let text) = row[owner] { writer.member("owner", Self.string(text)) }
             if let key { writer.member("causing_key", key) }
         }
         guard !isWhole else {
-            var whole = logged(Self.entry(text, name, limits), step)
+            var whole = logged(Self.entry(text, eventID, limits), step)
             if isInsertion || gone != nil { whole.setLineage(.restartsIfDeleted) }
             return (gone.map { [$0] } ?? []) + [whole]
         }
         // the log lacks large values that did not change; this event takes these values from the entity with the old
         // id, so the event must precede the deletion of that entity
-        let part = Self.entry(text, name, limits, ofRowThatWas: gone.flatMap { try? $0.entry.event.get().entityID })
+        let part = Self.entry(text, eventID, limits, ofRowThatWas: gone.flatMap { try? $0.entry.event.get().entityID })
         return [logged(part, step)] + (gone.map { [$0] } ?? [])
     }
 
@@ -164,15 +168,17 @@ struct TableReader: Sendable {
         at place: Place,
         _ limits: IntakeLimits
     ) -> Bool {
-        let keys = [old, row].map { try? deletion(of: $0, at: place, name: place.names[0], limits).event.get().key }
+        let keys = [old, row].map { row in
+            try? deletion(of: row, at: place, eventID: place.eventIDs[0], limits).event.get().key
+        }
         return keys[0] != nil && keys[0] == keys[1]
     }
 
     /// Returns the event of a deleted row.
     func deletion(of old: [ColumnValue], at place: Place, _ limits: IntakeLimits) -> LoggedEvent {
-        guard old.count == types.count else { return logged(Self.damaged(place.names[0])) }
+        guard old.count == types.count else { return logged(Self.damaged(place.eventIDs[0])) }
         return logged(
-            deletion(of: old, at: place, name: place.names[0], limits),
+            deletion(of: old, at: place, eventID: place.eventIDs[0], limits),
             includesOldRows ? .departure(Self.hash(old)) : nil
         )
     }
@@ -200,10 +206,10 @@ struct TableReader: Sendable {
     private func deletion(
         of row: [ColumnValue],
         at place: Place,
-        name: String,
+        eventID: String,
         _ limits: IntakeLimits
     ) -> IngestRequest.Entry {
-        Self.entry(event(row, at: place, name: name, .delete) { _ in }, name, limits)
+        Self.entry(event(row, at: place, eventID: eventID, .delete) { _ in }, eventID, limits)
     }
 
     private func isDeleted(_ row: [ColumnValue]) -> Bool {
@@ -237,12 +243,12 @@ struct TableReader: Sendable {
     private func event(
         _ row: [ColumnValue],
         at place: Place,
-        name: String,
+        eventID: String,
         _ operation: IngestOperation,
         _ more: (inout JSONWriter) -> Void
     ) -> [UInt8] {
         JSONWriter.object(capacity: 512) { writer in
-            writer.member("event_id", name)
+            writer.member("event_id", eventID)
             writer.member("entity_type", table.entityType)
             writer.member("operation", operation.rawValue)
             writer.name("id")
@@ -290,14 +296,14 @@ struct TableReader: Sendable {
     // MARK: - Reading back
 
     /// Reads an event like an event of a program, so that the same conditions apply to all events.
-    private static func entry(_ text: [UInt8], _ name: String, _ limits: IntakeLimits) -> IngestRequest.Entry {
+    private static func entry(_ text: [UInt8], _ eventID: String, _ limits: IntakeLimits) -> IngestRequest.Entry {
         let tree: JSONTree
         do throws(JSONParseError) {
             tree = try JSONTree(parsing: text, limits: .widest)
         } catch {
             let detail = "the row's document cannot be read: \(error)"
             let problem = Problem(.validationFailed, pointer: "/document", rule: Rule.payload, detail)
-            return IngestRequest.Entry(eventID: name, event: .failure(problem))
+            return IngestRequest.Entry(eventID: eventID, event: .failure(problem))
         }
         return IngestDecoder.decode(tree.root, index: 0, limits: limits, hasDefects: tree.root.hasDefects)
     }
@@ -305,20 +311,20 @@ struct TableReader: Sendable {
     /// Reads a patch. Each of its members replaces a whole member of the stored document.
     private static func entry(
         _ text: [UInt8],
-        _ name: String,
+        _ eventID: String,
         _ limits: IntakeLimits,
         ofRowThatWas origin: ServerID?
     ) -> IngestRequest.Entry {
-        let entry = entry(text, name, limits)
+        let entry = entry(text, eventID, limits)
         guard case .success(var event) = entry.event else { return entry }
         (event.isShallow, event.origin) = (true, origin)
         return IngestRequest.Entry(eventID: entry.eventID, event: .success(event))
     }
 
-    private static func damaged(_ name: String) -> IngestRequest.Entry {
+    private static func damaged(_ eventID: String) -> IngestRequest.Entry {
         let detail = "the number of columns of the row and its table differ"
         return IngestRequest.Entry(
-            eventID: name,
+            eventID: eventID,
             event: .failure(Problem(.validationFailed, pointer: "", rule: Rule.payload, detail))
         )
     }

@@ -29,7 +29,7 @@ import Testing
         #expect(settings.createsSlot && settings.tables.count == 2)
         #expect(settings.tables[0].name == QualifiedName(schema: "a.b", name: "c\"d"))
         #expect(settings.tables[0].name.sql == #""a.b"."c""d""#)
-        #expect(settings.tables[0].wanted.map(\.column) == ["i", "o", "v", "k", "d", "x y", "i"])
+        #expect(settings.tables[0].namedColumns.map(\.column) == ["i", "o", "v", "k", "d", "x y", "i"])
         #expect(settings.tables[1].columns == .all && settings.tables[1].renamed.isEmpty)
         #expect(settings.tables[0].renamed.map(\.name) == ["x z", "j", "h"])
         #expect(settings.tables.map(\.hasDistinctIDs) == [true, false])

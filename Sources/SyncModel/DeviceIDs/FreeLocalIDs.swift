@@ -1,8 +1,8 @@
 /// Finds local ids that a device has not assigned to an entity yet.
-public struct FreeNumbers: Sendable {
+public struct FreeLocalIDs: Sendable {
     /// The number of used local ids that are read in addition to the required count.
     ///
-    /// If a free number lies between used numbers that were not read, it is not found, and remains free.
+    /// If a free local id lies between used local ids that were not read, it is not found, and remains free.
     public static let slack = 1_000
 
     private let base: Int64?
@@ -10,7 +10,7 @@ public struct FreeNumbers: Sendable {
     private let isWhole: Bool
     private let highest: Int64?
 
-    /// Creates the free numbers of one entity type on one device.
+    /// Creates the free local ids of one entity type on one device.
     ///
     /// - Parameters:
     ///   - base: the next local id that the device would assign; nil to use the local id after `highest`.
@@ -50,11 +50,11 @@ public struct FreeNumbers: Sendable {
     }
 
     /// Returns these free local ids without `numbers`, which must be in ascending order.
-    func avoiding(_ numbers: [Int64]) -> FreeNumbers {
+    func avoiding(_ numbers: [Int64]) -> FreeLocalIDs {
         guard !numbers.isEmpty else { return self }
         // beyond the local ids that were read, only local ids above the highest local id in use count as free
         let known = isWhole ? numbers : numbers.filter { number in taken.last.map { number < $0 } ?? false }
-        return FreeNumbers(
+        return FreeLocalIDs(
             from: start,
             taken: Set(taken).union(known).filter { number in start.map { number >= $0 } ?? true }.sorted(),
             isWhole: isWhole,
