@@ -268,7 +268,7 @@ final class Identities {
         if let mapping = try IDMapping.of(type, serverID: serverID, db) {
             guard !isReading, let clientID, mapping.clientID == nil,
                 let own = try IDMapping.of(type, clientID: clientID, db), own.status == .pending,
-                try give(mapping, to: own, entity)
+                try replaceSecondKey(mapping, with: own, entity)
             else { return mapping.key }
             try resolve(own, serverID: serverID)
             return own.key

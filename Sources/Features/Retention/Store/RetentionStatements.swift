@@ -179,5 +179,5 @@ enum RetentionStatements {
         """
     }
 
-    static let all = [claim, renew, release, ask, opening]
+    static let all = [claim, renew, release, requestRun, opening]
 }

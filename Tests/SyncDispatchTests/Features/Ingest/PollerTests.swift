@@ -213,7 +213,7 @@ import Testing
         )
         let key = try await source(gateway, organization)
         let items = (1...9).map { Self.item($0) }.joined(separator: ",")
-        let running = poller(gateway, Lists("[\(items)]")) { ($0.timeout, $0.retryPause) = (2, 0.01) }
+        let running = poller(gateway, Lists("[\(items)]")) { ($0.attemptsWhileOverloaded, $0.retryPause) = (2, 0.01) }
         try await waitFor(gateway, key, "has a warning") { $0.lastError != nil }
         #expect(try await entities(gateway, organization).count == 8)
         await running.end()
@@ -232,7 +232,7 @@ import Testing
                 """
         )
         let key = try await source(gateway, organization)
-        let running = poller(gateway, Lists("[\(Self.item(1))]")) { ($0.timeout, $0.retryPause) = (2, 0.01) }
+        let running = poller(gateway, Lists("[\(Self.item(1))]")) { ($0.attemptsWhileOverloaded, $0.retryPause) = (2, 0.01) }
         try await waitFor(gateway, key, "has failed") { $0.failureCount == 1 }
         let row = try await row(gateway, key)
         #expect(row.lastError?.contains("the items of a page could not be committed") == true, "\(row.lastError ?? "")")
