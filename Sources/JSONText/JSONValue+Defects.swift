@@ -20,6 +20,22 @@ extension JSONValue {
         return locator.located
     }
 
+    /// The first member of this value, in document order, whose name an earlier member of the same object has; nil
+    /// without such a member.
+    ///
+    /// Only the first 64 defects are examined.
+    public var firstRepeatedMember: JSONDefect? { defects.first { $0.kind == .duplicateMember } }
+
+    /// Whether a JSON Pointer has more than one meaning, because a member on the way to its value is repeated in its
+    /// object. If this value has 64 defects or more, all pointers count as ambiguous.
+    public func isAmbiguous(at pointer: String) -> Bool {
+        let defects = defects
+        return defects.count >= Self.reportedDefects
+            || defects.contains {
+                $0.kind == .duplicateMember && (pointer + "/").utf8.starts(with: ($0.pointer + "/").utf8)
+            }
+    }
+
     /// The range of this value's defects in the list of the text's defects. The list is in the order of the nodes.
     private var defectRange: Range<Int> {
         let defects = storage.defects

@@ -114,6 +114,8 @@ REASONS = [
     ("listChanges", "invalid_request", "parameter_invalid", "the query parameter 'channel' must be"),
     # the number of running operations is not in the request
     ("startOperation", "validation_failed", "member_range", "20 operations"),
+    ("startOperation", "validation_failed", "entity_type_valid_enum", "'"),
+    ("previewOperation", "validation_failed", "entity_type_valid_enum", "'"),
     ("listChanges", "invalid_request", "parameter_invalid", "since"),
     ("listChanges", "cursor_expired", None, ""),
     ("listMappings", "invalid_request", "parameter_invalid", "since"),
@@ -125,7 +127,7 @@ REASONS = [
     ("explainUser", "invalid_request", "parameter_invalid", "'entity_type' and 'entity_id'"),
     ("pullChanges", "cursor_expired", None, ""),
     # the schema does not express which types have device ids, and which numbers are left
-    ("pullChanges", "invalid_request", "entity_type_valid_enum", "'"),
+    ("pullChanges", "invalid_request", "entity_type_valid_enum", "entities of type"),
     ("pullChanges", "validation_failed", "member_range", "'"),
     ("listMappings", "cursor_expired", None, ""),
     ("streamEvents", "invalid_request", "header_invalid", "Last-Event-ID"),

@@ -39,6 +39,16 @@ import Testing
         #expect(document.proposals.allSatisfy { $0.remarks.isEmpty })
     }
 
+    @Test func `a schema counts for each type that refers to it`() throws {
+        let properties = (0..<1_000).map { #""z\#($0)_id":{"type":"string"}"# }.joined(separator: ",")
+        func document(_ types: Int) throws -> OpenAPIRoutes {
+            let paths = (0..<types).map { #""/t\#($0)":{"post":{\#(Self.answer)}},"/t\#($0)/{id}":{"put":{}}"# }
+            return try Self.document(paths.joined(separator: ","), rest: Self.schema("{\(properties)}"))
+        }
+        #expect(try document(3).proposals.count == 3)
+        #expect(throws: OpenAPIRoutes.Refusal.self) { try document(400) }
+    }
+
     @Test func `missing methods, slashes and other ids make explicit routes`() throws {
         let paths = #""/api/entries/":{"post":{\#(Self.answer)}},"/api/entries/{entryId}/":{"put":{}}"#
         let rest = Self.schema(#"{"data":{"type":"object","properties":{"entryId":{"type":"string"}}}}"#)

@@ -266,38 +266,12 @@ SELECT $1::uuid, gen_random_uuid(), 'evaluate', '{}', $2::text, 'the settings of
     $3::text, 1000, 'running', $5, $4, $4, least(c.count, 10000), c.count > 10000
 FROM counted c;
 
--- channels_prune_stays
--- Deletes stays that ended at or below the feed's horizon, because every valid cursor is after them.
--- $1 organization, $2 limit
-DELETE FROM ended_stays AS s
-USING (
-    SELECT x.organization_id, x.channel, x.left_at FROM ended_stays x
-    WHERE x.organization_id = $1
-        AND x.left_at + 0 <= (SELECT f.horizon FROM feeds f WHERE f.organization_id = $1)
-    ORDER BY x.left_at + 0 LIMIT $2
-) k
-WHERE s.organization_id = $1 AND s.channel = k.channel AND s.left_at = k.left_at;
-
--- channels_prune_grants
--- Deletes grants that ended at or below the horizon, if their users no longer hold the channel.
--- $1 organization, $2 limit
-DELETE FROM channel_grants AS g
-USING (
-    SELECT x.user_id, x.channel, x.source, x.since
-    FROM feeds f
-    CROSS JOIN LATERAL (
-        SELECT * FROM channel_grants y
-        WHERE y.organization_id = $1 AND y.until <= f.horizon
-            AND NOT EXISTS (
-                SELECT FROM channel_grants z
-                WHERE z.organization_id = $1 AND z.user_id = y.user_id AND z.channel = y.channel
-                    AND (z.until IS NULL OR z.until > f.horizon))
-        ORDER BY y.until LIMIT $2
-    ) x
-    WHERE f.organization_id = $1
-) k
-WHERE g.organization_id = $1 AND g.user_id = k.user_id AND g.channel = k.channel
-    AND g.source = k.source AND g.since = k.since;
+-- channels_last_evaluation
+-- Reads whether the last evaluation of a type has processed all entities.
+-- $1 organization, $2 type
+SELECT o.state = 'done' AS is_done FROM operations o
+WHERE o.organization_id = $1 AND o.kind = 'evaluate' AND o.entity_type = $2
+ORDER BY o.created_at DESC, o.id DESC LIMIT 1;
 
 -- changes_page_of_channels
 -- Reads the rows of each channel, and the entities that are visible without channels, in the order of positions.

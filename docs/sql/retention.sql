@@ -409,7 +409,7 @@ UPDATE feeds AS f SET horizon = greatest(f.horizon, $2) WHERE f.organization_id 
 
 -- retention_feed_notes
 -- $1 organization
-SELECT f.last_position,
+SELECT f.last_position, f.horizon,
     ARRAY(SELECT (extract(epoch FROM t) * 1000000)::int8 FROM unnest(p.feed_noted_at) WITH ORDINALITY AS x (t, place)
         ORDER BY x.place) AS times,
     coalesce(p.feed_positions, '{}') AS feed_positions
@@ -423,30 +423,44 @@ SELECT o.id, $2::text[]::timestamptz[], $3::int8[] FROM organizations o WHERE o.
 ON CONFLICT (organization_id) DO UPDATE
 SET feed_noted_at = excluded.feed_noted_at, feed_positions = excluded.feed_positions;
 
--- retention_raise_horizon_for_channels
--- Raises the horizon to an expired position, if there are ends up to this position.
--- $1 organization, $2 position
-UPDATE feeds AS f SET horizon = $2
-WHERE f.organization_id = $1 AND f.horizon < $2 AND (
-    EXISTS (SELECT FROM ended_stays s WHERE s.organization_id = $1 AND s.left_at + 0 <= $2)
-    OR EXISTS (SELECT FROM channel_grants g WHERE g.organization_id = $1 AND g.until <= $2));
+-- retention_delete_stays
+-- $1 organization, $2 position, $3 limit
+DELETE FROM ended_stays AS s
+USING (
+    SELECT x.channel, x.left_at FROM ended_stays x
+    WHERE x.organization_id = $1 AND x.left_at + 0 <= $2
+    ORDER BY x.left_at + 0 LIMIT $3
+) k
+WHERE s.organization_id = $1 AND s.channel = k.channel AND s.left_at = k.left_at;
+
+-- retention_delete_grants
+-- Deletes ended grants, if their users no longer hold the channel.
+-- $1 organization, $2 position, $3 limit
+DELETE FROM channel_grants AS g
+USING (
+    SELECT x.user_id, x.channel, x.source, x.since FROM channel_grants x
+    WHERE x.organization_id = $1 AND x.until <= $2 AND NOT EXISTS (
+            SELECT FROM channel_grants z
+            WHERE z.organization_id = $1 AND z.user_id = x.user_id AND z.channel = x.channel
+                AND (z.until IS NULL OR z.until > $2))
+    ORDER BY x.until LIMIT $3
+) k
+WHERE g.organization_id = $1 AND g.user_id = k.user_id AND g.channel = k.channel
+    AND g.source = k.source AND g.since = k.since;
 
 -- retention_count_ends
--- Counts ends up to a position or the horizon, each kind up to a limit.
+-- Counts expired ends, each kind up to a limit.
 -- $1 organization, $2 position, $3 limit
 SELECT (SELECT count(*) FROM (
-        SELECT FROM ended_stays s
-        WHERE s.organization_id = $1 AND s.left_at + 0 <= greatest(f.horizon, $2) LIMIT $3) x)
+        SELECT FROM ended_stays x
+        WHERE x.organization_id = $1 AND x.left_at + 0 <= $2 LIMIT $3) s)
     + (SELECT count(*) FROM (
-        SELECT FROM channel_grants g
-        WHERE g.organization_id = $1 AND g.until <= greatest(f.horizon, $2)
-            AND NOT EXISTS (
-                SELECT FROM channel_grants z
-                WHERE z.organization_id = $1 AND z.user_id = g.user_id AND z.channel = g.channel
-                    AND (z.until IS NULL OR z.until > greatest(f.horizon, $2)))
-        LIMIT $3) x) AS count
-FROM feeds f
-WHERE f.organization_id = $1;
+        SELECT FROM channel_grants x
+        WHERE x.organization_id = $1 AND x.until <= $2 AND NOT EXISTS (
+            SELECT FROM channel_grants z
+            WHERE z.organization_id = $1 AND z.user_id = x.user_id AND z.channel = x.channel
+                AND (z.until IS NULL OR z.until > $2))
+        LIMIT $3) g) AS count;
 
 -- retention_mappings
 -- Reads a page of mappings

@@ -19,7 +19,7 @@ ORDER BY e.feed_position LIMIT $3) x
 ) s
 LEFT JOIN LATERAL (
     SELECT r.*, r.bytes_to > $7 AS is_cut,
-        (SELECT t.visibility = 'user' FROM entity_types t
+        (SELECT t.visibility <> 'organization' FROM entity_types t
          WHERE t.organization_id = $1 AND t.name = r.entity_type) IS TRUE AS is_private
     FROM (
         SELECT q.*, count(*) FILTER (WHERE q.bytes_to > $7) OVER (ORDER BY q.feed_position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS past

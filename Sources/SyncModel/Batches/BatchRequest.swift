@@ -110,15 +110,18 @@ public enum BatchAnswer: Sendable {
         -> [UpstreamAnswer]
     {
         let root = (response.json ?? response.unkeptJSON).flatMap { try? JSONTree(parsing: $0, limits: .widest).root }
-        guard let answers = root?.value(at: "/responses")?.elements else {
-            let defect = response.unusableBody?.reason ?? "has no responses"
+        let isAmbiguous = root?.isAmbiguous(at: "/responses") ?? false
+        guard !isAmbiguous, let answers = root?.value(at: "/responses")?.elements else {
+            let defect = response.unusableBody?.reason ?? (isAmbiguous ? "repeats responses" : "has no responses")
             let what = "the answer to the batch " + (response.isCutOff ? "is incomplete" : defect)
             return batch.parts.map { _ in .unknown(what) }
         }
         var found: [ByteExactString: JSONValue] = [:]
         var repeated: Set<ByteExactString> = []
         for answer in answers {
-            guard let id = answer.value(at: "/id")?.string.map({ ByteExactString($0) }) else { continue }
+            guard !answer.isAmbiguous(at: "/id"),
+                let id = answer.value(at: "/id")?.string.map({ ByteExactString($0) })
+            else { continue }
             if found.updateValue(answer, forKey: id) != nil { repeated.insert(id) }
         }
         return batch.parts.indices.map { index in
@@ -132,6 +135,9 @@ public enum BatchAnswer: Sendable {
     }
 
     private static func part(_ answer: JSONValue, _ now: Timestamp) -> UpstreamAnswer {
+        if let member = ["/status", "/headers", "/body"].first(where: answer.isAmbiguous) {
+            return .unknown("the response for the part repeats \(member.dropFirst())")
+        }
         guard let status = answer.value(at: "/status")?.int64, (200...599).contains(status) else {
             return .unknown("the response for the part has no status")
         }

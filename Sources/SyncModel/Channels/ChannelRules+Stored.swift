@@ -107,6 +107,14 @@ extension EntityType {
         isInUse && visibility != next.visibility && visibility != .channels && next.visibility != .channels
     }
 
+    /// Whether the change from this type with channels to `next` makes all cursors invalid unless all entities were
+    /// evaluated: devices have the entities that an earlier visibility showed, and the evaluation under `next` does not
+    /// know these devices.
+    public func expiresCursorsUnlessEvaluated(as next: EntityType) -> Bool {
+        guard isInUse, visibility == .channels, next.visibility != .channels else { return false }
+        return formerVisibility.map { $0 != next.visibility } ?? false
+    }
+
     /// The reason why the type's visibility and its channels and grants do not fit together; nil if they fit.
     public var channelProblem: ProblemDetail? {
         if visibility == .channels, channels.channels.isEmpty {

@@ -86,7 +86,8 @@ public struct ChannelTemplate: Sendable, Hashable {
             switch part {
             case .text(let text): [text.string]
             case .id: [subject.id.text]
-            case .owner: [subject.owner.lowercased]
+            // an entity without an owner has no value, as if a member were missing
+            case .owner: Writer.isReserved(subject.owner) ? [] : [subject.owner.lowercased]
             case .pointer(let pointer): subject.values(at: pointer.string, limit: most, where: ChannelName.isValid)
             }
         }
@@ -171,6 +172,9 @@ public struct ChannelRules: Sendable, Hashable {
     /// A process without token settings cannot interpret a subject that is a UUID. This is a setting of the gateway,
     /// not of the type.
     public var uuidIssuers: Set<ByteExactString>?
+    /// The users into whom others were joined, by joined user. A grant to a joined user is a grant to the other user
+    /// (product rule 26).
+    public var joinedUsers: [UUID: UUID] = [:]
 
     public init(channels: [ChannelTemplate] = [], grants: [ContentGrant] = []) {
         self.channels = channels
@@ -236,7 +240,7 @@ public struct ChannelRules: Sendable, Hashable {
     private func holders(of grant: ContentGrant, _ subject: ChannelSubject) -> [GrantHolder]? {
         guard let issuer = grant.issuer else {
             let ids = subject.values(at: grant.user, limit: Self.limitOfGrants) { UUID(parsing: $0) != nil }
-            return ids.compactMap(UUID.init(parsing:)).map(GrantHolder.user)
+            return ids.compactMap(UUID.init(parsing:)).map(holder(of:))
         }
         var holders: [GrantHolder] = []
         for text in subject.externalNames(at: grant.user, limit: Self.limitOfGrants) {
@@ -245,10 +249,12 @@ public struct ChannelRules: Sendable, Hashable {
                 guard let uuidIssuers else { return nil }
                 if !uuidIssuers.contains(issuer) { id = nil }
             }
-            holders.append(id.map(GrantHolder.user) ?? .subject(Subject(issuer: issuer, text: ByteExactString(text))))
+            holders.append(id.map(holder(of:)) ?? .subject(Subject(issuer: issuer, text: ByteExactString(text))))
         }
         return holders
     }
+
+    private func holder(of user: UUID) -> GrantHolder { .user(joinedUsers[user] ?? user) }
 
     private static func subject(_ document: [UInt8]?, _ id: ServerID, _ owner: UUID) -> ChannelSubject? {
         guard let document, let root = (try? JSONTree(parsing: document, limits: .widest))?.root else { return nil }

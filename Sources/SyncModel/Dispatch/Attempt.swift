@@ -334,7 +334,9 @@ extension Attempt {
             + "different ids"
         let lack = isUnidentified ? unidentified : ""
         var problem = Problem(.conflict, (words ?? response.words) + lack + message)
-        if dispatch.serverID == nil { problem.existingID = shown?.id }
+        // after `client_wins`, a create whose id the upstream assigns already has the id of the existing entity
+        let isAssigned = mutation.operation == .create && dispatch.type.idSpace != .shared
+        problem.existingID = dispatch.serverID == nil ? shown?.id : isAssigned ? dispatch.serverID : nil
         if let id = shown?.id ?? dispatch.serverID, let document = shown?.document {
             let etag = etag(of: id, response)
             problem.current =

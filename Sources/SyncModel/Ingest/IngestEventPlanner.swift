@@ -25,9 +25,10 @@ struct IngestEventPlanner {
             let detail = "a shared global id must be a UUID or an integer"
             throw Problem(.validationFailed, pointer: pointer + "/id", rule: Rule.serverID, detail)
         }
-        if event.isPrivate, type.visibility != .user {
+        if event.isPrivate, type.visibility == .organization {
             let detail =
-                "entities of '\(type.name)' are visible to other users, too: set its visibility to user first"
+                "entities of '\(type.name)' are visible to the whole organization: set its visibility to user or "
+                + "channels first"
             throw Problem(.validationFailed, pointer: pointer + "/private", rule: Rule.entityType, detail)
         }
         if let detail = Self.sizeProblem(event, type) {

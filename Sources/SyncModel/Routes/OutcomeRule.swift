@@ -81,7 +81,10 @@ public struct OutcomeRule: Sendable, Hashable {
 }
 
 extension OutcomeRule.Condition {
+    /// - Returns: false for every test of a value whose member is repeated, because servers and clients interpret
+    ///   repeated members differently (RFC 8259, section 4).
     func holds(in body: JSONValue?) -> Bool {
+        if let body, body.isAmbiguous(at: pointer) { return false }
         let value = body?.value(at: pointer)
         switch test {
         case .exists(let isExpected): return (value != nil) == isExpected

@@ -260,7 +260,8 @@ package final class Catalog: Sendable {
         do {
             let rows = try await reader.read(id)
             let found = try Found(id, rows)
-            let types = try Self.types(rows.types, uuidIssuers: state.withLock { $0.uuidIssuers })
+            let joins = try UserJoins(rows.joins)
+            let types = try Self.types(rows.types, joins, uuidIssuers: state.withLock { $0.uuidIssuers })
             let users = UserSealing(
                 userKeys.ring,
                 seals: found?.settings.userKeys == true,
@@ -276,7 +277,7 @@ package final class Catalog: Sendable {
                 types: types,
                 place: rows.place ?? .partition(Self.spread(id)),
                 seal: seal,
-                joins: try UserJoins(rows.joins),
+                joins: joins,
                 hasSources: rows.hasSources,
                 erased: try ErasedUsers(rows.erasures),
                 readAt: moment
@@ -417,6 +418,7 @@ package final class Catalog: Sendable {
 
     private static func types(
         _ rows: [RowReader],
+        _ joins: UserJoins,
         uuidIssuers: (@Sendable () -> Set<ByteExactString>?)?
     ) throws -> [ByteExactString: EntityType] {
         var types: [ByteExactString: EntityType] = [:]
@@ -429,6 +431,7 @@ package final class Catalog: Sendable {
         return types.mapValues { type in
             var type = type
             if type.grantsToSubjects { type.channels.uuidIssuers = uuidIssuers?() }
+            if !type.channels.grants.isEmpty { type.channels.joinedUsers = joins.targets }
             for place in type.relations.indices {
                 type.relations[place].idSpace = spaces[type.relations[place].entityType]
             }

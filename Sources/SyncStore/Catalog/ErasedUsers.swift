@@ -103,7 +103,7 @@ package struct UserJoins: Sendable {
     }
 
     /// The users into whom others were joined, by joined user.
-    private var targets: [UUID: UUID] = [:]
+    private(set) var targets: [UUID: UUID] = [:]
     /// The users who are being joined, with the times until which their requests are refused.
     private var closed: [UUID: Timestamp] = [:]
 

@@ -256,6 +256,15 @@ package struct ChannelEvaluation: Sendable {
         return grants
     }
 
+    /// Checks that an organization has a type of this name.
+    ///
+    /// - Throws: `validation_failed` if there is no such type.
+    package func check(_ type: String, in organization: UUID) async throws(Problem) {
+        guard try await catalog.entry(organization).types[type] == nil else { return }
+        let detail = "'\(type)' is not a registered entity type of this organization"
+        throw Problem(.validationFailed, pointer: "/filter/entity_type", rule: Rule.entityType, detail)
+    }
+
     // MARK: - Previews
 
     /// The number of a type's entities that are not deleted, counted up to a limit.

@@ -77,7 +77,7 @@ package final class ChannelFeedReader: Sendable {
             // with this setting, each list of rows is read in the order of its index
             let query = [Query(Pool.orderShape), Self.query(request, pull, asOf: grants.position)]
             let results = try await pool.readByIndex(query + others).dropFirst()
-            switch try Self.page(results[results.startIndex], pull, request) {
+            switch try Self.page(results[results.startIndex], pull, asOf: grants.position, request) {
             case .outdated:
                 attempts += 1
                 guard attempts < Self.attempts else { throw Problem.overloaded("the user's channels are changing") }
@@ -160,10 +160,16 @@ package final class ChannelFeedReader: Sendable {
     }
 
     /// Reads the rows of a statement of ``ChannelFeedStatements``.
-    private static func page(_ rows: Rows, _ pull: ChannelPull, _ request: FeedRequest) throws -> Found {
+    private static func page(
+        _ rows: Rows,
+        _ pull: ChannelPull,
+        asOf position: Int64,
+        _ request: FeedRequest
+    ) throws -> Found {
         guard var first = rows.first else { throw Problem(.organizationUnknown, "the organization has no feed") }
         let head = try Head(&first)
-        if head.isStale || head.epoch != pull.epoch { return .outdated }
+        // ends of grants up to the horizon may have been deleted, so the statement cannot find them
+        if head.isStale || head.epoch != pull.epoch || head.horizon > position { return .outdated }
         if let cursor = pull.cursor {
             guard cursor.epoch == head.epoch, cursor.position <= head.last, !pull.isOfOtherReader else {
                 return .expired(isOfThisEpoch: false)

@@ -360,8 +360,19 @@ package enum ChannelStatements {
         """
     )
 
+    /// Reads whether the last evaluation of a type has processed all entities.
+    package static let lastEvaluation = Statement(
+        "channels_last_evaluation",
+        ["organization", "type"],
+        """
+        SELECT o.state = 'done' AS is_done FROM operations o
+        WHERE o.organization_id = :organization AND o.kind = 'evaluate' AND o.entity_type = :type
+        ORDER BY o.created_at DESC, o.id DESC LIMIT 1
+        """
+    )
+
     static let all = [
         raiseFeed, moveStays, beginStays, recordEnds, endStays, follow, endGrants, beginGrants, endGrantsOfDeleted,
-        holders, access, accessOfFew, accessTo, subjects, history, startEvaluation,
+        holders, access, accessOfFew, accessTo, subjects, history, startEvaluation, lastEvaluation,
     ]
 }

@@ -147,6 +147,47 @@ import Testing
         #expect(try await pull(ada, &adas).isEmpty, "the visibility has not changed")
     }
 
+    @Test(arguments: ["organization", "user"])
+    func `devices start over when a type loses channels that were never evaluated`(_ before: String) async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        let after = before == "user" ? "organization" : "user"
+        #expect(try await put(#"{"visibility":"\#(before)"}"#).status == 201)
+        let mine = try await visit(for: ada)
+        var bobs: String?
+        #expect(try await pull(bob, &bobs) == (before == "user" ? [] : ["+" + mine]))
+        #expect(try await put(#"{"visibility":"channels","channels":["user/{/assignee}"]}"#).status == 200)
+        #expect(try await put(#"{"visibility":"\#(after)","channels":[]}"#).status == 200)
+        expectProblem(try await bob.get("/v1/changes?since=\(bobs ?? "")"), .cursorExpired)
+        try await evaluated(1)
+        bobs = nil
+        #expect(try await pull(bob, &bobs) == (before == "user" ? ["+" + mine] : []))
+    }
+
+    @Test func `a grant to a joined user is a grant to the other user within a push`() async throws {
+        let (ada, bob) = (fixture.ada, fixture.bob)
+        let grants = #"[{"user":"/u","channels":["p/{/p}"],"role":"write"}]"#
+        let granting = #"{"visibility":"channels","channels":["user/{owner}"],"grants":\#(grants)}"#
+        #expect(try await put(granting).status == 201)
+        let other = fixture.admin + "/entity-types/note"
+        let inChannel = #"{"visibility":"channels","channels":["p/{/p}"]}"#
+        #expect(try await fixture.operate(.PUT, other, inChannel).status == 201)
+        for worker in [ada, bob] { _ = try await worker.push([worker.create()]) }
+        try await join(ada, into: bob)
+        let document = #"{"u":\#(ada.user.quoted),"p":1}"#
+        let made = try await bob.push([bob.create("visit", document), bob.create("note", #"{"p":1}"#)])
+        #expect(made.statuses == ["succeeded", "succeeded"], "\(made.text)")
+        let ids = made.results.compactMap { $0["server_id"]?.string }
+        let edits = zip(["visit", "note"], ids).map { bob.change("update", $0, server: $1) }
+        let edited = try await bob.push(edits)
+        #expect(edited.statuses == ["succeeded", "succeeded"], "\(edited.text)")
+    }
+
+    @Test func `an evaluation of an unknown type is refused`() async throws {
+        let body = #"{"kind":"evaluate","filter":{"entity_type":"none"},"reason":"a test"}"#
+        let reply = try await fixture.operate(.POST, fixture.admin + "/operations", body)
+        expectProblem(reply, .validationFailed, errors: ["/filter/entity_type entity_type_valid_enum"])
+    }
+
     @Test func `a user has the own channel of a user who was joined before there were channels`() async throws {
         let (ada, bob) = (fixture.ada, fixture.bob)
         _ = try await ada.push([ada.create()])

@@ -55,6 +55,21 @@ import Testing
         }
     }
 
+    @Test func `a part with a repeated member has an unknown outcome`() {
+        let sound = #"{"id":"1","status":201}"#
+        for part in [
+            #"{"id":"2","status":201,"status":400}"#, #"{"id":"2","id":"2","status":201}"#,
+            #"{"id":"2","status":201,"body":{},"body":{}}"#, #"{"id":"2","status":201,"headers":{},"headers":{}}"#,
+        ] {
+            let parts = Self.parts(#"{"responses":[\#(sound),\#(part)]}"#, of: 2)
+            #expect(parts.map(Self.line) == ["201 -", "unknown"], "\(part)")
+        }
+        let whole = Self.parts(#"{"responses":[\#(sound)],"responses":[]}"#, of: 1)
+        #expect(whole.map(Self.line) == ["unknown"])
+        let other = Self.parts(#"{"responses":[{"id":"1","status":201,"x":1,"x":2}]}"#, of: 1)
+        #expect(other.map(Self.line) == ["201 -"])
+    }
+
     @Test func `a part's body is at most as long as the answer to a single request`() throws {
         let limit = UpstreamResponse.maximumBodyBytes
         func part(_ id: Int, _ bytes: Int) -> String {

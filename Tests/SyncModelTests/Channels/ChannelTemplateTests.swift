@@ -24,6 +24,13 @@ import Testing
         #expect(try names(["l/{/a}"], #"{"a":"\#(String(repeating: "x", count: 199))"}"#) == [])
     }
 
+    @Test func `an entity without an owner has no value for the owner`() throws {
+        let rules = ChannelRules(channels: try ["own/{owner}", "all"].map { try ChannelTemplate($0) })
+        for owner in [Writer.erased, Writer.elsewhere.user] {
+            #expect(rules.names(document: Array("{}".utf8), id: ServerID(7), owner: owner) == ["all"])
+        }
+    }
+
     @Test func `an entity may be in 32 channels`() throws {
         let list = (0..<40).map(String.init).joined(separator: ",")
         #expect(try names(["t/{/t}"], #"{"t":[\#(list)]}"#).count == ChannelName.limitOfEntity + 1)

@@ -393,6 +393,7 @@ import Testing
         #expect(outcome.document == #"{"name":"Kari"}"#)
         // after another conflict it is sent as a create again, and makes another entity
         let again = try #require(overridden.outcome(412, #"{"id":7}"#))
+        #expect(again.existingID?.text == "7")
         #expect(overridden.after(again).outcome(201, #"{"id":9}"#)?.serverID?.text == "9")
     }
 

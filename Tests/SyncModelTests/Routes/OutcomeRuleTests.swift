@@ -34,6 +34,11 @@ import Testing
         #expect(try Self.place(rules, 404, #"{"code":7.0}"#) == nil)
         #expect(try Self.place(rules, 404, #"{"code":8}"#) == "/outcomes/3")
         #expect(try Self.place(rules, 404, nil) == "/outcomes/3", "a missing value differs from any value")
+        // other readers may use another of several members with one name
+        #expect(try Self.place(rules, 201, #"{"success":false,"success":true}"#) == nil)
+        #expect(try Self.place(rules, 200, #"{"errors":[{"code":"CONFLICT","code":1}]}"#) == "/outcomes/1")
+        #expect(try Self.place(rules, 404, #"{"code":8,"code":9}"#) == nil)
+        #expect(try Self.place(rules, 404, #"{"code":8,"x":1,"x":2}"#) == "/outcomes/3")
     }
 
     @Test(arguments: [

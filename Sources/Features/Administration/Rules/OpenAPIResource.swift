@@ -126,6 +126,22 @@ struct OpenAPIResource: Sendable {
         return (nil, ["the answer to POST has no member like id: set id_pointer"])
     }
 
+    /// The number of properties in the body of a create and in its successful response.
+    func propertyCount(_ root: JSONValue) -> Int {
+        guard let post = collection?.item.value(at: "/post") else { return 0 }
+        let schemas = [Self.body(of: post, root), Self.answer(of: post, root)].compactMap { $0 }
+        return schemas.flatMap { Self.parts(of: $0, root) }.reduce(0) { $0 + ($1.members.map(Self.count) ?? 0) }
+    }
+
+    private static func count(_ members: some Sequence) -> Int { members.reduce(0) { count, _ in count + 1 } }
+
+    /// Returns the schema of an operation's request body.
+    private static func body(of operation: JSONValue, _ root: JSONValue) -> JSONValue? {
+        let body = operation.value(at: "/requestBody").flatMap { resolved($0, root) }
+        let content = body?.value(at: "/content")?.members?.first { $0.name.string.contains("json") }?.value
+        return content?.value(at: "/schema")
+    }
+
     /// Returns the schema of an operation's successful response.
     private static func answer(of operation: JSONValue, _ root: JSONValue) -> JSONValue? {
         for status in ["201", "200", "2XX", "202", "default"] {
@@ -152,14 +168,16 @@ struct OpenAPIResource: Sendable {
         of schema: JSONValue,
         _ root: JSONValue
     ) -> [(name: String, schema: JSONValue)] {
-        guard let schema = resolved(schema, root) else { return [] }
-        var found: [(name: String, schema: JSONValue)] = []
-        for part in [schema] + (schema.value(at: "/allOf")?.elements.map { Array($0) } ?? []) {
-            resolved(part, root)?.value(at: "/properties")?.members?.forEach {
-                found.append(($0.name.string, $0.value))
-            }
+        parts(of: schema, root).flatMap { properties in
+            properties.members?.map { ($0.name.string, $0.value) } ?? []
         }
-        return found
+    }
+
+    /// Returns the objects with properties of a schema, including those of the parts of `allOf`.
+    private static func parts(of schema: JSONValue, _ root: JSONValue) -> [JSONValue] {
+        guard let schema = resolved(schema, root) else { return [] }
+        return ([schema] + (schema.value(at: "/allOf")?.elements.map { Array($0) } ?? []))
+            .compactMap { resolved($0, root)?.value(at: "/properties") }
     }
 
     /// Resolves references within the document.
@@ -264,9 +282,7 @@ extension OpenAPIResource {
             guard let parent = types.collection(key) else { continue }
             add(ProposedRelation(member: parameter, type: parent, isObject: false))
         }
-        let body = post.value(at: "/requestBody").flatMap { Self.resolved($0, root) }
-        let content = body?.value(at: "/content")?.members?.first { $0.name.string.contains("json") }?.value
-        guard let schema = content?.value(at: "/schema") else { return found }
+        guard let schema = Self.body(of: post, root) else { return found }
         for (name, property) in Self.orderedProperties(of: schema, root) {
             if let relation = Self.relation(name, property, of: type, to: types, root) { add(relation) }
         }

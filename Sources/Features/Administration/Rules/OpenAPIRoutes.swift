@@ -23,6 +23,8 @@ struct OpenAPIRoutes: Sendable {
     }
 
     static let maximumBytes = 16_777_216
+    /// The maximum number of properties of all types together. A schema counts for each type that refers to it.
+    static let maximumProperties = 300_000
 
     private(set) var proposals: [Proposal] = []
     /// The paths without routes, each with the reason.
@@ -43,6 +45,15 @@ struct OpenAPIRoutes: Sendable {
         server = root.value(at: "/servers/0/url")?.string
         let resources = try resources(root)
         let found = named(Self.joiningShallowPaths(resources))
+        var properties = 0
+        for (_, resource) in found {
+            properties += resource.propertyCount(root)
+            guard properties <= Self.maximumProperties else {
+                let detail =
+                    "the types have more than \(Self.maximumProperties) properties together; a schema counts for each"
+                throw Refusal(detail: detail + " type that refers to it. Split the document")
+            }
+        }
         let types = OpenAPITypes(found)
         for (type, resource) in found { proposals.append(try proposal(resource, type, types, root)) }
     }

@@ -61,7 +61,7 @@ extension Administration {
                             due_at: moment.adding(seconds: Self.settingsSeconds)
                         )
                     ] : []
-                let isExpiring = known?.expiresCursors(as: next) ?? false
+                let isExpiring = try await Self.expiresCursors(known, next, in: organization, on: connection)
                 // the ids of subjects depend on the organization's salt
                 let salt = next.grantsToSubjects ? [Identities.makeSalt(for: organization)] : []
                 let results = try await connection.run(
@@ -84,6 +84,18 @@ extension Administration {
         } catch {
             throw failure.problem(error, doing: "write an entity type")
         }
+    }
+
+    private static func expiresCursors(
+        _ known: EntityType?,
+        _ next: EntityType,
+        in organization: UUID,
+        on connection: Connection
+    ) async throws -> Bool {
+        guard let known else { return false }
+        guard known.expiresCursorsUnlessEvaluated(as: next) else { return known.expiresCursors(as: next) }
+        let last = ChannelStatements.lastEvaluation(organization: organization, type: known.name)
+        return try await connection.run(last).read { try $0.read("is_done", as: Bool.self) }.first != true
     }
 
     /// Returns a type's settings after an update, without writing the update; nil if the organization does not exist.
@@ -223,7 +235,8 @@ extension Administration {
     )
 
     static let typeStatements = [
-        lockTypeStatement, getTypeStatement, listTypesStatement, expireCursors, makeTypeStatement, changeTypeStatement,
+        lockTypeStatement, getTypeStatement, listTypesStatement, expireCursors,
+        makeTypeStatement, changeTypeStatement,
     ]
 }
 

@@ -195,6 +195,8 @@ struct ReceiverEndpoint: Sendable {
         } catch {
             throw Problem(jsonError: error, limit: limits.bodyBytes)
         }
+        // another reader of the message may use the last of several members with one name
+        if let defect = tree.root.firstRepeatedMember { throw Problem(defect) }
         return try mapping.map(tree.root, id: .message(ByteExactString(messageID)), limits: limits)
     }
 

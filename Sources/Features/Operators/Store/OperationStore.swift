@@ -48,6 +48,7 @@ package struct OperationStore: Sendable {
     /// Returns the number of matching mutations, and the first of them.
     package func preview(_ draft: OperationDraft, in organization: UUID) async throws(Problem) -> Preview {
         if draft.kind == .evaluate, let type = draft.filter.entityType {
+            try await evaluation.check(type, in: organization)
             let count = try await evaluation.count(of: type, in: organization)
             return Preview(count: count, users: BoundedCount(found: 0), sample: [])
         }
@@ -84,6 +85,7 @@ package struct OperationStore: Sendable {
         -> BoundedCount
     {
         if draft.kind == .evaluate, let type = draft.filter.entityType {
+            try await evaluation.check(type, in: organization)
             return try await evaluation.count(of: type, in: organization)
         }
         let rows = try await pool.readByIndex(

@@ -21,8 +21,8 @@ struct ExportCommand: AsyncParsableCommand {
 
             Use it to move an organization to another database, or to read its data with other programs. It does not \
             replace backups. Each line is {"entity_type", "id", "occurred_at", "document" or "deleted", "owner", \
-            "private", "cursor"}, as `sluice import` reads it. "private": true marks an entity that only its owner \
-            sees; an import keeps it private. The file contains decrypted documents: protect it accordingly.
+            "private", "cursor"}, as `sluice import` reads it. "private": true marks an entity that is not visible to \
+            the whole organization; an import rejects it if its type is visible to all. The file contains decrypted documents: protect it accordingly.
 
             An entity that changes during the export has several lines; the last one is valid. An entity that is \
             deleted during the export appears as deleted.

@@ -28,7 +28,7 @@ struct ImportCommand: AsyncParsableCommand {
               {"entity_type":"contact","id":4712,"version":3,"deleted":true}
 
             Further members are "occurred_at", "owner" and "private"; "cursor" has no effect. A line with \
-            "private": true is rejected unless only owners see the entities of its type: create such types first. A \
+            "private": true is rejected if the whole organization would see the entity: first create its type. A \
             line replaces the entity, unless an earlier event or line about it is newer, by version, otherwise by \
             time; a line without both counts as newest. Devices receive the changes like all others. Nothing is sent \
             to the upstream.

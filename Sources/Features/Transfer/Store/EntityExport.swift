@@ -199,7 +199,7 @@ package struct EntityExport: Sendable {
         ) s
         LEFT JOIN LATERAL (
             SELECT r.*, r.bytes_to > :bytes AS is_cut,
-                (SELECT t.visibility = 'user' FROM entity_types t
+                (SELECT t.visibility <> 'organization' FROM entity_types t
                  WHERE t.organization_id = :organization AND t.name = r.entity_type) IS TRUE AS is_private
             FROM (
                 SELECT q.*, \(past) AS past

@@ -169,6 +169,8 @@ import Testing
         expectProblem(try await send(fixture, "{"), .invalidJSON)
         expectProblem(try await send(fixture, "{", secret: Self.other), .unauthorized, errors: [])
         expectPlaces(try await send(fixture, #"{"data": 7}"#), ["/data/changes"])
+        let repeated = try await send(fixture, #"{"data": {"changes": []}, "data": {"changes": [1]}}"#)
+        #expect(repeated.status == 400 && repeated.text.contains("more than one member"), "\(repeated.text)")
     }
 
     @Test func `ignores a byte order mark before a message, which is part of the signature`() async throws {

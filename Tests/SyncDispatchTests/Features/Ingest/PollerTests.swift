@@ -232,7 +232,9 @@ import Testing
                 """
         )
         let key = try await source(gateway, organization)
-        let running = poller(gateway, Lists("[\(Self.item(1))]")) { ($0.attemptsWhileOverloaded, $0.retryPause) = (2, 0.01) }
+        let running = poller(gateway, Lists("[\(Self.item(1))]")) {
+            ($0.attemptsWhileOverloaded, $0.retryPause) = (2, 0.01)
+        }
         try await waitFor(gateway, key, "has failed") { $0.failureCount == 1 }
         let row = try await row(gateway, key)
         #expect(row.lastError?.contains("the items of a page could not be committed") == true, "\(row.lastError ?? "")")

@@ -83,6 +83,19 @@ import Testing
         #expect(try await fixture.ends() + other.ends() == [0, 0, 0, 0])
     }
 
+    @Test func `a revoked channel is not shown after the end of its grant is deleted`() async throws {
+        let gateway = try await Gateway()
+        let fixture = try await Fixture(gateway)
+        try await fixture.move(to: "b")
+        // caches the user's channels
+        #expect(try await fixture.phone.pull().count == 1)
+        try await fixture.revoke("t/b")
+        _ = try await gateway.retain()
+        gateway.clock.advance(seconds: 31 * Gateway.day)
+        #expect(try await gateway.retain()?.report[.channels] == 2)
+        #expect(try await fixture.phone.pull().isEmpty)
+    }
+
     @Test func `the feed's position is noted once a day, while there are ends`() async throws {
         let gateway = try await Gateway()
         let fixture = try await Fixture(gateway)

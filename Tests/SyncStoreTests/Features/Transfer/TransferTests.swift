@@ -74,6 +74,22 @@ import Testing
         #expect(try await Phone(gateway, other).pull().isEmpty)
     }
 
+    @Test func `entities in channels are not imported for the whole organization`() async throws {
+        let gateway = try await Gateway()
+        let one = Phone(gateway, try await gateway.organizationWithDiaries())
+        try await one.push([one.diary(#"{"secret":1}"#)])
+        let update = try EntityTypeUpdate(body: Array(#"{"visibility":"channels","channels":["user/{owner}"]}"#.utf8))
+        _ = try await gateway.store.administration.putEntityType("diary", in: one.organization.id, update)
+        let file = try await gateway.exported(one.organization.id)
+        #expect(file.contains(#""private":true"#))
+        let open = try await gateway.organization()
+        let (report, refusals) = try await gateway.imported(file, into: open.id)
+        #expect(report.refused == 1 && refusals[0].problem.errors.map(\.pointer) == ["/private"])
+        _ = try await gateway.store.administration.putEntityType("diary", in: open.id, update)
+        #expect(try await gateway.imported(file, into: open.id).report.applied == 1)
+        #expect(try await Phone(gateway, open).pull().isEmpty)
+    }
+
     @Test func `imports affect only their organization`() async throws {
         let gateway = try await Gateway()
         let (north, south) = (try await gateway.organization(), try await gateway.organization())

@@ -117,6 +117,9 @@ package struct PollPlanner: Sendable {
             let detail = Problem(jsonError: error, limit: limits.bodyBytes).detail
             return .failed(PollFailure("the response is not JSON\(type): \(detail)"))
         }
+        if let defect = tree.root.firstRepeatedMember {
+            return .failed(PollFailure("the response has more than one member '\(defect.pointer)'"))
+        }
         return read(tree.root, response, request, state)
     }
 

@@ -8,7 +8,13 @@ enum ColumnType: Sendable, Hashable {
     indirect case array(of: ColumnType)
 
     init(_ oid: UInt32) {
-        self = Self.scalars[oid] ?? Self.arrays[oid].map { .array(of: Self.scalars[$0] ?? .text) } ?? .text
+        if let scalar = Self.scalars[oid] {
+            self = scalar
+        } else if let element = Self.arrays[oid] {
+            self = .array(of: Self.scalars[element] ?? .text)
+        } else {
+            self = Self.textArrays.contains(oid) ? .array(of: .text) : .text
+        }
     }
 
     private static let scalars: [UInt32: ColumnType] = [
@@ -23,13 +29,22 @@ enum ColumnType: Sendable, Hashable {
         1114: .timestamp, 1184: .timestamp,
     ]
 
-    /// The element type of each array type. 25 (`text`) represents all types that are written as text.
+    /// The element type of each array type whose elements are not written as text.
     private static let arrays: [UInt32: UInt32] = [
         1000: 16, 1001: 17, 1016: 20, 1005: 21, 1007: 23, 1028: 26, 199: 114, 3807: 3802, 1021: 700, 1022: 701,
         1231: 1700, 1115: 1114, 1185: 1184,
-        // text, varchar, char, name, uuid, date, time, timetz, interval, inet, cidr, macaddr, xml
-        1009: 25, 1015: 25, 1014: 25, 1002: 25, 1003: 25, 2951: 25, 1182: 25, 1183: 25, 1270: 25, 1187: 25, 1041: 25,
-        651: 25, 1040: 25, 143: 25,
+    ]
+
+    /// The built-in array types whose elements are written as text.
+    ///
+    /// The list is `pg_type` of PostgreSQL 15 without `box[]` (1020): its delimiter is a semicolon.
+    private static let textArrays: Set<UInt32> = [
+        143, 271, 629, 651, 719, 775, 791, 1002, 1003, 1006, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 1015, 1017, 1018,
+        1019, 1027, 1034, 1040, 1041, 1182, 1183, 1187, 1263, 1270, 1561, 1563, 2201, 2207, 2208, 2209, 2210, 2211,
+        2949,
+        2951, 3221, 3643, 3644, 3645, 3735, 3770, 3905, 3907, 3909, 3911, 3913, 3927, 4073, 4090, 4097, 4192, 5039,
+        6150,
+        6151, 6152, 6153, 6155, 6157,
     ]
 
     /// Writes a value of the type.

@@ -193,6 +193,8 @@ import Testing
         #expect(try planner.step(PollSamples.answer("[]"), second).done != nil)
         #expect(try planner.step(PollSamples.answer("{}", status: 404), second).done != nil)
         #expect(try planner.failure(PollSamples.answer("{}", status: 404)).reason == "the upstream answered 404")
+        let repeated = try planner.failure(PollSamples.answer(#"{"items":[{"id":1,"id":2}]}"#)).reason
+        #expect(repeated == "the response has more than one member '/items/0/id'")
     }
 
     @Test func `applies the page but does not follow a link that leads elsewhere`() throws {
