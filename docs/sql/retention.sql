@@ -69,7 +69,7 @@ LEFT JOIN LATERAL (
         -- a time in the future is ignored, because it was written while a clock was wrong
         CASE WHEN x.shrunk_until <= $3 THEN x.shrunk_until END AS shrunk_until,
         CASE WHEN x.mappings_seen_at <= $3 THEN x.mappings_seen_at END AS mappings_seen_at,
-        (SELECT max(t) FROM unnest(x.feed_noted_at) AS n (t) WHERE t <= $3) AS feed_noted_at
+        CASE WHEN x.feed_noted_at[cardinality(x.feed_noted_at)] <= $3 THEN x.feed_noted_at[cardinality(x.feed_noted_at)] END AS feed_noted_at
     FROM retention_places x
     WHERE x.organization_id = o.id
     OFFSET 0

@@ -28,15 +28,16 @@ struct ChannelRetention {
         let deletions = [Self.deleteStaysStatement, Self.deleteGrantsStatement].map {
             $0(organization: organization, position: notes.expired, limit: limit)
         }
-        let deleted = try await connection.run(deletions).map(\.affected)
-        let count = deleted.reduce(0, +)
-        if count > 0 {
-            // the feed is locked after all other rows
-            let raise = TombstoneRetention.horizonStatement(organization: organization, position: notes.expired)
-            _ = try await connection.run(raise)
+        let count = Self.countStatement(organization: organization, position: notes.expired, limit: 1)
+        guard try await connection.run(count).read(0, 0, as: Int64.self) > 0 else {
+            return RetentionStep(next: .expiredEnds)
         }
+        // grants are locked after the feed, as in pushes and joins
+        let raise = TombstoneRetention.horizonStatement(organization: organization, position: notes.expired)
+        let deleted = try await connection.run([raise] + deletions).dropFirst().map(\.affected)
         let isFinished = deleted.allSatisfy { $0 < limit }
-        return RetentionStep(scanned: count, changed: count, next: isFinished ? .expiredEnds : .ends)
+        let total = deleted.reduce(0, +)
+        return RetentionStep(scanned: total, changed: total, next: isFinished ? .expiredEnds : .ends)
     }
 
     /// Counts the rows that a run would delete.

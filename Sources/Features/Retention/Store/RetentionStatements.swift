@@ -135,9 +135,10 @@ enum RetentionStatements {
             """
     }
 
-    /// The last time at which the feed's position was noted. A time in the future is ignored.
+    /// The last time at which the feed's position was noted. The times are in order. A time in the future is ignored.
     private static func feedNotedAt(_ places: String) -> String {
-        "(SELECT max(t) FROM unnest(\(places).feed_noted_at) AS n (t) WHERE t <= :now)"
+        let last = "\(places).feed_noted_at[cardinality(\(places).feed_noted_at)]"
+        return "CASE WHEN \(last) <= :now THEN \(last) END"
     }
 
     /// Whether an organization `o` has ends of stays or grants.
