@@ -19,10 +19,14 @@ struct ChannelRetention {
     let cutoffs: RetentionCutoffs
 
     /// Runs a step: deletes expired rows, or, if there are no more of them, notes the feed's position.
-    func step(after place: RetentionPosition?, limit: Int, on connection: Connection) async throws -> RetentionStep {
-        let notes = try await notes(on: connection)
+    func step(
+        _ notes: Notes,
+        after place: RetentionPosition?,
+        limit: Int,
+        on connection: Connection
+    ) async throws -> RetentionStep {
         if place == .expiredEnds {
-            _ = try await connection.run(notes.next.map(note) ?? [])
+            if let next = notes.next { _ = try await connection.run(note(next)) }
             return RetentionStep()
         }
         let deletions = [Self.deleteStaysStatement, Self.deleteGrantsStatement].map {
@@ -41,10 +45,10 @@ struct ChannelRetention {
     }
 
     /// Counts the rows that a run would delete.
-    func preview(on connection: Connection) async throws -> RetentionStep {
+    func preview(_ notes: Notes, on connection: Connection) async throws -> RetentionStep {
         let count = Self.countStatement(
             organization: organization,
-            position: try await notes(on: connection).expired,
+            position: notes.expired,
             limit: Self.countedRows
         )
         let rows: Int = try await connection.run(count).read(0, 0)
@@ -53,18 +57,19 @@ struct ChannelRetention {
 
     // MARK: - Notes
 
-    private struct Notes {
+    struct Notes {
         /// The position up to which ends have expired: the last position that was noted before the storage period, or
         /// the feed's horizon.
         let expired: Int64
         /// The notes to store; nil if the organization has no feed.
-        let next: [(at: Timestamp, position: Int64)]?
+        fileprivate let next: [(at: Timestamp, position: Int64)]?
     }
 
-    private func notes(on connection: Connection) async throws -> Notes {
-        guard var row = try await connection.run(Self.notesStatement(organization: organization)).first else {
-            return Notes(expired: 0, next: nil)
-        }
+    /// The query whose rows ``notes(in:)`` reads.
+    var readNotes: Query { Self.notesStatement(organization: organization) }
+
+    func notes(in rows: Rows) throws -> Notes {
+        guard var row = rows.first else { return Notes(expired: 0, next: nil) }
         let (position, horizon): (Int64, Int64) = (try row.read("last_position"), try row.read("horizon"))
         let times: [Int64] = try row.read("times")
         let noted = zip(times, try row.read("feed_positions", as: [Int64].self)).map {
@@ -78,14 +83,12 @@ struct ChannelRetention {
         )
     }
 
-    private func note(_ notes: [(at: Timestamp, position: Int64)]) -> [Query] {
-        [
-            Self.noteStatement(
-                organization: organization,
-                times: notes.map(\.at.rfc3339),
-                positions: notes.map(\.position)
-            )
-        ]
+    private func note(_ notes: [(at: Timestamp, position: Int64)]) -> Query {
+        Self.noteStatement(
+            organization: organization,
+            times: notes.map(\.at.rfc3339),
+            positions: notes.map(\.position)
+        )
     }
 
     // MARK: - Statements

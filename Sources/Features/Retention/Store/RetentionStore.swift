@@ -164,10 +164,7 @@ package struct RetentionStore: Sendable {
     ) async throws -> RetentionStep {
         // there is only one attempt, because the caller repeats a step that cannot lock a lane
         try await pool.transaction(attempts: 1) { connection in
-            let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
-            let results = try await connection.run(opening + [retention.page(after: place, limit: limit)])
-            if lease != nil, results[1].affected == 0 { throw LeaseLost() }
-            let found = results[results.count - 1]
+            let found = try await begin(lease, retention.page(after: place, limit: limit), on: connection)
             let rows = try found.read(retention.row)
             let due = rows.filter(\.isDue)
             // only the last page has fewer rows than the limit; a page of mappings may exceed the limit, because it has
@@ -193,10 +190,8 @@ package struct RetentionStore: Sendable {
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
         try await pool.transaction(attempts: 1) { connection in
-            let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
-            let results = try await connection.run(opening + [deliveries.page(after: place, limit: limit)])
-            if lease != nil, results[1].affected == 0 { throw LeaseLost() }
-            let rows = try results[results.count - 1].read(DeliveryRetention.Row.init)
+            let found = try await begin(lease, deliveries.page(after: place, limit: limit), on: connection)
+            let rows = try found.read(DeliveryRetention.Row.init)
             let next = rows.count < limit ? nil : rows.last?.place
             guard lease != nil, !rows.isEmpty else {
                 return RetentionStep(scanned: rows.count, changed: rows.count, next: next)
@@ -213,10 +208,8 @@ package struct RetentionStore: Sendable {
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
         try await pool.transaction(attempts: 1) { connection in
-            let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
-            let results = try await connection.run(opening + [audit.page(after: place, limit: limit)])
-            if lease != nil, results[1].affected == 0 { throw LeaseLost() }
-            let rows = try results[results.count - 1].read(AuditRetention.Row.init)
+            let found = try await begin(lease, audit.page(after: place, limit: limit), on: connection)
+            let rows = try found.read(AuditRetention.Row.init)
             let next = rows.count < limit ? nil : rows.last?.place
             guard lease != nil, !rows.isEmpty else {
                 return RetentionStep(scanned: rows.count, changed: rows.count, next: next)
@@ -233,11 +226,10 @@ package struct RetentionStore: Sendable {
         _ lease: RetentionLease?
     ) async throws -> RetentionStep {
         try await pool.transaction(attempts: 1) { connection in
-            let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
-            let results = try await connection.run(opening)
-            guard lease != nil else { return try await channels.preview(on: connection) }
-            if results[1].affected == 0 { throw LeaseLost() }
-            return try await channels.step(after: place, limit: limit, on: connection)
+            let found = try await begin(lease, channels.readNotes, on: connection)
+            let notes = try channels.notes(in: found)
+            guard lease != nil else { return try await channels.preview(notes, on: connection) }
+            return try await channels.step(notes, after: place, limit: limit, on: connection)
         }
     }
 
@@ -267,6 +259,16 @@ package struct RetentionStore: Sendable {
             }
         }
         return step
+    }
+
+    /// Begins the transaction of a step with a query.
+    ///
+    /// - Returns: the query's rows.
+    private func begin(_ lease: RetentionLease?, _ query: Query, on connection: Connection) async throws -> Rows {
+        let opening = [Self.opening] + (lease.map { [renewal($0)] } ?? [])
+        let results = try await connection.run(opening + [query])
+        if lease != nil, results[1].affected == 0 { throw LeaseLost() }
+        return results[opening.count]
     }
 
     private func renewal(_ lease: RetentionLease) -> Query {
